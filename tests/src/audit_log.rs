@@ -1,7 +1,8 @@
 //! Reads the API server's audit log: requests, users and responses.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -107,10 +108,15 @@ impl AuditEvent {
     }
 }
 
-/// Reads a log; a line that is still being written is left out.
-pub(crate) fn read(log: &Path) -> Result<Vec<AuditEvent>> {
-    let text =
-        fs::read_to_string(log).with_context(|| format!("failed to read {}", log.display()))?;
+/// Reads a log from a position on; a line that is still being written is left out.
+pub(crate) fn read(log: &Path, position: u64) -> Result<Vec<AuditEvent>> {
+    let mut text = String::new();
+    File::open(log)
+        .and_then(|mut file| {
+            file.seek(SeekFrom::Start(position))?;
+            file.read_to_string(&mut text)
+        })
+        .with_context(|| format!("failed to read {}", log.display()))?;
     let complete = text
         .rfind('\n')
         .and_then(|end| text.get(..end))

@@ -45,6 +45,36 @@ impl Etcd {
         self.request("/v3/kv/deleterange", &key).await.map(drop)
     }
 
+    /// All keys.
+    pub(crate) async fn keys(&self) -> Result<Vec<String>> {
+        let all = json!({"key": encode("/"), "range_end": encode("0"), "keys_only": true});
+        let answer = self.request("/v3/kv/range", &all).await?;
+        let found = answer.get("kvs").and_then(Value::as_array);
+        let found = found.into_iter().flatten();
+        found
+            .map(|entry| {
+                let key = entry
+                    .get("key")
+                    .and_then(Value::as_str)
+                    .context("an entry has no key")?;
+                Ok(String::from_utf8(BASE64_STANDARD.decode(key)?)?)
+            })
+            .collect()
+    }
+
+    /// Removes keys.
+    pub(crate) async fn delete_all(&self, keys: &[String]) -> Result<()> {
+        for batch in keys.chunks(BATCH) {
+            let deletions: Vec<_> = batch
+                .iter()
+                .map(|key| json!({"requestDeleteRange": {"key": encode(key)}}))
+                .collect();
+            let all = json!({"success": deletions});
+            self.request("/v3/kv/txn", &all).await?;
+        }
+        Ok(())
+    }
+
     /// Writes keys and values, in no order.
     pub async fn put(&self, entries: Vec<(String, Vec<u8>)>) -> Result<()> {
         let batches: Vec<_> = entries.chunks(BATCH).map(<[_]>::to_vec).collect();

@@ -2,12 +2,14 @@
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
-//! use nodelife_tests::{ControlPlane, Part, TestNamespace};
+//! use nodelife_tests::{ControlPlane, Part, Parts, PlaneLease, TestNamespace};
 //!
 //! // etcd, kube-apiserver, controller-manager, scheduler and kwok, one for the test binary:
 //! let plane = ControlPlane::shared().await;
 //! // etcd and kube-apiserver alone, one for the test binary:
 //! let plane = ControlPlane::shared_api().await;
+//! // one with default options, for this test until it is dropped:
+//! let plane = PlaneLease::take(Parts::All).await?;
 //! // one of one's own, ended when it is dropped:
 //! let plane = ControlPlane::options()
 //!     .with(Part::ControllerManager)
@@ -52,7 +54,7 @@ pub mod supervise;
 pub mod wait;
 
 pub use audit_log::AuditEvent;
-pub use control_plane::{ControlPlane, Identity, Options, Part};
+pub use control_plane::{ControlPlane, Identity, Options, Part, Parts, PlaneLease};
 pub use installation::Installation;
 pub use kubernetes::{Kubernetes, needs_kubernetes};
 pub use namespace::TestNamespace;

@@ -244,7 +244,7 @@ impl Bench {
         let (sender, mut deleted) = mpsc::unbounded_channel();
         let mut following = JoinSet::new();
         following.spawn(follow_deletions(pods, version, sender));
-        let before = self.plane.audit_events()?.len();
+        let before = self.plane.audit_position()?;
         let mut wanted: BTreeMap<&str, Instant> = BTreeMap::new();
         let mut gone: BTreeMap<String, Instant> = BTreeMap::new();
         let all: BTreeSet<&str> = drained.iter().map(String::as_str).collect();
@@ -283,7 +283,7 @@ impl Bench {
             .map(|took| took.as_secs_f64())
             .collect();
         seconds.sort_unstable_by(f64::total_cmp);
-        let events = self.plane.audit_events()?.split_off(before);
+        let events = self.plane.audit_events_after(before)?;
         let evictions = events
             .iter()
             .filter(|event| event.is("create", "pods/eviction"))

@@ -1,6 +1,7 @@
 //! A control plane: real programs, on loopback, in a temporary directory.
 
 mod identity;
+mod lease;
 mod options;
 mod start;
 
@@ -8,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -17,6 +19,7 @@ use tokio::sync::{Mutex, OnceCell};
 
 pub use identity::Identity;
 pub(crate) use identity::client as client_of;
+pub use lease::{Parts, PlaneLease};
 pub use options::{Options, Part, Site};
 pub(crate) use start::{KWOK_ANNOTATION, KWOK_VALUE};
 
@@ -40,6 +43,8 @@ pub struct ControlPlane {
     files: Files,
     ports: Ports,
     folder: TempDir,
+    /// How long the audit log was when the test of a [`PlaneLease`] began.
+    recorded_before: AtomicU64,
 }
 
 /// One port for each server; they stay the same when a part is restarted.
@@ -104,6 +109,7 @@ impl ControlPlane {
             files,
             ports,
             folder,
+            recorded_before: AtomicU64::new(0),
         };
         if let Some(site) = &plane.options.site {
             for port in plane.ports() {
@@ -148,6 +154,13 @@ impl ControlPlane {
     /// Ends all parts, as dropping it does: for one that cannot be dropped.
     pub async fn end(&self) {
         self.parts.lock().await.clear();
+    }
+
+    /// The same, unless somebody starts or ends a part right now.
+    fn kill_all(&self) {
+        if let Ok(mut parts) = self.parts.try_lock() {
+            parts.clear();
+        }
     }
 
     /// The process ids of the parts that were started.
@@ -260,7 +273,17 @@ impl ControlPlane {
     /// What the API server has recorded so far, in order. A request is recorded right after its
     /// answer was sent: wait with [`crate::wait::wait_until`] for the one that is expected.
     pub fn audit_events(&self) -> Result<Vec<AuditEvent>> {
-        audit_log::read(&self.audit_log())
+        self.audit_events_after(self.recorded_before.load(Ordering::Relaxed))
+    }
+
+    /// Those after so many bytes of the [log](Self::audit_log), which may be long: many tests share it.
+    pub fn audit_events_after(&self, position: u64) -> Result<Vec<AuditEvent>> {
+        audit_log::read(&self.audit_log(), position)
+    }
+
+    /// How long the audit log is.
+    pub fn audit_position(&self) -> Result<u64> {
+        Ok(fs::metadata(self.audit_log())?.len())
     }
 
     /// The file that the API server writes its audit log to, one event a line.

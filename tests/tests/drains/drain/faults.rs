@@ -8,12 +8,15 @@ use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule, Gate, Proxy};
+use nodelife_tests::seed;
 use nodelife_tests::{TIMEOUT, wait_until};
 use serde_json::json;
 
+use nodelife_tests::Parts;
+
 use super::support::{
-    CORDON, EVICT, Parts, READ, TestEnvironment, apart_with_node, blocked_pod, end,
-    environment_with_node, open, start, two_nodes, wait_for_cordon,
+    CORDON, EVICT, READ, TestEnvironment, apart_with_node, blocked_pod, end, environment_with_node,
+    open, start, two_nodes, wait_for_cordon,
 };
 
 /// How many runs there may be until one ends with 0. One is enough as a rule; what a fault at the
@@ -23,11 +26,7 @@ const RUNS: usize = 8;
 /// Three of ten requests fail, in one of six ways, none of them more often than another. Which
 /// ones is the generator's choice, by a seed that is printed and that `NODELIFE_SEED` sets.
 fn harm(proxy: &Proxy) {
-    let seed = std::env::var("NODELIFE_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(20_260_101);
-    println!("NODELIFE_SEED={seed}");
+    let seed = seed::seed();
     let answer = |status: u16, reason: &str| Fault::Answer {
         status,
         headers: vec![("retry-after", "1".to_owned())],

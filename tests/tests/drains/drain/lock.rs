@@ -11,9 +11,11 @@ use nodelife_tests::proxy::{Fault, FaultRule, Gate};
 use nodelife_tests::{TIMEOUT, wait_until};
 use serde_json::{Value, json};
 
+use nodelife_tests::Parts;
+
 use super::support::{
-    Parts, TestEnvironment, apart_with_node, blocked_pod, end, environment_with_node, interrupt,
-    open, start, wait_for_cordon,
+    TestEnvironment, apart_with_node, blocked_pod, end, environment_with_node, interrupt, open,
+    start, wait_for_cordon,
 };
 
 const ANNOTATION: &str = "nodelife.dev/drain-lock";

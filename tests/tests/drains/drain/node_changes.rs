@@ -10,7 +10,9 @@ use nodelife_tests::proxy::{Fault, FaultRule, Gate};
 use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
 use serde_json::json;
 
-use super::support::{Parts, Stderr, TestEnvironment, end, start};
+use nodelife_tests::Parts;
+
+use super::support::{Stderr, TestEnvironment, end, start};
 
 /// Keeps the drain of a node at work until the pod `hold-NODE` is deleted.
 const HOLD: &str = "--pod-rule=app=hold:wait-completed";

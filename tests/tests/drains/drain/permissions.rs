@@ -12,9 +12,11 @@ use nodelife_tests::proxy::{Fault, FaultRule};
 use nodelife_tests::{AuditEvent, ControlPlane, Identity, TIMEOUT, wait_until};
 use serde_json::json;
 
+use nodelife_tests::Parts;
+
 use super::support::{
-    CORDON, EVENTS, EVICT, Parts, Permission, READ, Stderr, TestEnvironment, apart_with_node,
-    blocked_pod, end, environment_with_node, open, report, start, two_nodes,
+    CORDON, EVENTS, EVICT, Permission, READ, Stderr, TestEnvironment, apart_with_node, blocked_pod,
+    end, environment_with_node, open, report, start, two_nodes,
 };
 
 /// What a drain reads beside budgets.

@@ -10,7 +10,9 @@ use nodelife_tests::proxy::{Fault, FaultRule};
 use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
 use serde_json::json;
 
-use super::support::{CORDON, EVICT, Parts, READ, TestEnvironment};
+use nodelife_tests::Parts;
+
+use super::support::{CORDON, EVICT, READ, TestEnvironment};
 
 /// The only pod of a Deployment is on the first node, and another may come to the second.
 async fn environment_with_two_nodes(what: &str) -> (TestEnvironment, String, String) {

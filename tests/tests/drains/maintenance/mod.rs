@@ -15,14 +15,13 @@ mod waits;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;
 use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
-use nodelife_tests::{ControlPlane, TIMEOUT, TestNamespace, wait_until};
+use nodelife_tests::{Parts, PlaneLease, TIMEOUT, TestNamespace, wait_until};
 use serde_json::{Value, json};
 
 use support::Scene;
 
-async fn plane() -> ControlPlane {
-    let options = ControlPlane::options().with_everything();
-    options.start().await.unwrap()
+async fn plane() -> PlaneLease {
+    PlaneLease::take(Parts::All).await.unwrap()
 }
 
 /// Nodes of kwok, and a Deployment `web` of four pods with a budget of one on `a` and `b` alone.

@@ -40,11 +40,20 @@ impl Objects {
         created.unwrap();
     }
 
-    pub(super) async fn approve(&self, name: &str, digest: &str) {
-        let patch = Patch::Merge(json!({"spec": {"approvedPlan": digest}}));
+    /// Changes the spec.
+    pub(super) async fn patch(&self, name: &str, spec: &Value) {
+        let patch = Patch::Merge(json!({"spec": spec}));
         let parameters = PatchParams::default();
-        let approved = self.api.patch(name, &parameters, &patch).await;
-        approved.unwrap();
+        let patched = self.api.patch(name, &parameters, &patch).await;
+        patched.unwrap();
+    }
+
+    pub(super) async fn approve(&self, name: &str, digest: &str) {
+        self.patch(name, &json!({"approvedPlan": digest})).await;
+    }
+
+    pub(super) async fn get(&self, name: &str) -> Value {
+        serde_json::to_value(self.api.get(name).await.unwrap()).unwrap()
     }
 
     pub(super) async fn status(&self, name: &str) -> kube::Result<Value> {

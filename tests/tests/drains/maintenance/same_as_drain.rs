@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::drain::operators;
-use crate::drain::support::carrier::by_maintenance;
+use crate::drain::support::controller::by_maintenance;
 
 macro_rules! run {
     ($($file:ident: $($test:ident),+;)+) => {

@@ -13,10 +13,13 @@ use nodelife_tests::supervise::{Spec, Supervised};
 use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, wait_until};
 use serde_json::{Value, json};
 
+use super::objects::Objects;
+
 pub(crate) struct Scene<'a> {
     plane: &'a ControlPlane,
     pub(super) kubectl: Kubectl,
     pub(super) admin: Client,
+    objects: Objects,
     kubeconfig: PathBuf,
 }
 
@@ -33,9 +36,11 @@ impl<'a> Scene<'a> {
         })
         .await
         .unwrap();
+        let admin = plane.admin().await.unwrap();
         Self {
             plane,
-            admin: plane.admin().await.unwrap(),
+            objects: Objects::new(admin.clone()),
+            admin,
             kubeconfig: plane.kubeconfig_file(&Identity::Admin).unwrap(),
             kubectl,
         }
@@ -74,20 +79,12 @@ impl<'a> Scene<'a> {
     }
 
     pub(super) async fn create(&self, name: &str, spec: &Value) {
-        let object = json!({
-            "apiVersion": "nodelife.dev/v1alpha1",
-            "kind": "NodeMaintenance",
-            "metadata": {"name": name},
-            "spec": spec,
-        });
-        self.kubectl.apply(&object.to_string()).await.unwrap();
+        self.objects.create(name, spec.clone()).await;
     }
 
     /// Changes the spec of a maintenance.
     pub(super) async fn patch(&self, name: &str, spec: &Value) {
-        let patch = json!({"spec": spec}).to_string();
-        let words = ["patch", "nm", name, "--type=merge", "-p", &patch];
-        self.kubectl.run(words).await.unwrap().success().unwrap();
+        self.objects.patch(name, spec).await;
     }
 
     pub(super) async fn approve(&self, name: &str, digest: &Value) {
@@ -95,16 +92,12 @@ impl<'a> Scene<'a> {
     }
 
     pub(super) async fn status(&self, name: &str) -> anyhow::Result<Value> {
-        let text = self.kubectl.run(["get", "nm", name, "-o", "json"]).await?;
-        let object: Value = serde_json::from_str(&text.success()?)?;
-        Ok(object["status"].clone())
+        Ok(self.objects.status(name).await?)
     }
 
     /// A maintenance as JSON.
     pub(super) async fn get(&self, name: &str) -> Value {
-        let words = ["get", "nm", name, "-o", "json"];
-        let text = self.kubectl.run(words).await.unwrap().success().unwrap();
-        serde_json::from_str(&text).unwrap()
+        self.objects.get(name).await
     }
 
     fn nodes(&self) -> Api<Node> {

@@ -1,6 +1,6 @@
 //! Support code of the drain tests.
 
-pub(crate) mod carrier;
+pub(crate) mod controller;
 mod environment;
 mod fixtures;
 pub(crate) mod history;
@@ -8,7 +8,6 @@ mod process;
 mod report;
 mod stderr;
 
-pub(super) use carrier::Parts;
 pub(super) use environment::{
     CORDON, EVENTS, EVICT, Permission, READ, TestEnvironment, apart_with_node, end_plane,
     environment_with_node, events_on, own_plane, proxy_of, wait_for_cordon, wait_until_allowed,

@@ -7,7 +7,7 @@ use nodelife_tests::TIMEOUT;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::ChildStderr;
 
-use super::carrier::Carrier;
+use super::controller::ControllerUnderTest;
 use super::environment::TestEnvironment;
 use super::process::DrainProcess;
 
@@ -18,7 +18,7 @@ pub(in crate::drain) struct Stderr {
     lines: Lines<BufReader<ChildStderr>>,
     printed: String,
     /// Whose log has the other sentences, and of which maintenance.
-    carrier: Option<(Arc<Carrier>, String)>,
+    controller: Option<(Arc<ControllerUnderTest>, String)>,
     /// All that was said.
     pub(in crate::drain) text: String,
 }
@@ -27,11 +27,11 @@ impl Stderr {
     /// Takes it from a drain: nobody else can read it then.
     pub(in crate::drain) fn of(env: &TestEnvironment, drain: &mut DrainProcess) -> Self {
         let stderr = drain.stderr.take().unwrap();
-        let carrier = env.carrier().map(Arc::clone);
+        let controller = env.controller().map(Arc::clone);
         Self {
             lines: BufReader::new(stderr).lines(),
             printed: String::new(),
-            carrier: carrier.map(|carrier| (carrier, env.maintenance())),
+            controller: controller.map(|controller| (controller, env.maintenance())),
             text: String::new(),
         }
     }
@@ -61,8 +61,8 @@ impl Stderr {
     }
 
     fn take(&mut self) {
-        let carrier = self.carrier.as_ref();
-        let logged = carrier.map(|(carrier, maintenance)| carrier.said(maintenance));
+        let controller = self.controller.as_ref();
+        let logged = controller.map(|(controller, maintenance)| controller.said(maintenance));
         self.text = logged.unwrap_or_default() + &self.printed;
     }
 

@@ -49,7 +49,7 @@ impl TestEnvironment {
         let mark = format!("mark-{}", self.namespace.name);
         let _ = self.pods().get_opt(&mark).await.unwrap();
         let events = wait_until("the audit log", TIMEOUT, async || {
-            let events = self.plane.audit_events()?;
+            let events = self.plane.audit_events_after(self.before)?;
             let end = events.iter().rposition(|event| event.name() == mark);
             Ok(end.map(|_| events))
         })
@@ -58,7 +58,6 @@ impl TestEnvironment {
         let own = format!("{}-", self.namespace.name);
         events
             .into_iter()
-            .skip(self.before)
             .filter(|event| event.user_agent.starts_with("nodelife/"))
             .filter(|event| !self.is_by_maintenance || !is_of_controller(event))
             .filter(|event| {

@@ -17,15 +17,18 @@ use nodelife_tests::Part;
 use nodelife_tests::fixture::{NodeFixture, WorkloadFixture};
 use nodelife_tests::kubectl::{self, Kubectl, Output};
 use nodelife_tests::proxy::Proxy;
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, wait_until};
+use nodelife_tests::{
+    ControlPlane, Identity, Parts, PlaneLease, TIMEOUT, TestNamespace, wait_until,
+};
 use serde_json::{Value, json};
 
 pub(in crate::drain) use self::permissions::{
     CORDON, EVENTS, EVICT, Permission, READ, wait_until_allowed,
 };
-use super::carrier::{Carrier, Lent, Parts, is_by_maintenance};
+use super::controller::{ControllerUnderTest, is_by_maintenance};
 use super::history::History;
 use super::report::{Report, report};
+use crate::maintenance::support::Scene;
 
 /// One test's part of a shared control plane.
 pub(in crate::drain) struct TestEnvironment {
@@ -35,23 +38,25 @@ pub(in crate::drain) struct TestEnvironment {
     kubeconfig: PathBuf,
     /// Whom the drains act as, where that is somebody of this test alone.
     user: Option<String>,
-    /// Requests that were there before.
-    before: usize,
+    /// How long the audit log was before.
+    before: u64,
     /// Of the namespace, where the disruption controller counts.
     history: Option<History>,
     /// Who carries out each drain as a NodeMaintenance, if they are such, and how many there were.
-    carrier: OnceLock<Arc<Carrier>>,
+    controller: OnceLock<Arc<ControllerUnderTest>>,
     maintenances: AtomicU32,
     is_by_maintenance: bool,
-    /// What a carrier of its own is to serve, until it is started.
-    lent: Mutex<Option<Lent>>,
+    /// What a controller of its own is to serve, until it is started.
+    lease: Mutex<Option<PlaneLease>>,
 }
 
 impl TestEnvironment {
     pub(in crate::drain) async fn new(plane: &'static ControlPlane, what: &str) -> Self {
         let this = Self::on(plane, what).await;
         if is_by_maintenance() {
-            let _ = this.carrier.set(Carrier::shared(plane).await);
+            let _ = this
+                .controller
+                .set(ControllerUnderTest::shared(plane).await);
         }
         this
     }
@@ -75,18 +80,22 @@ impl TestEnvironment {
 
     /// One with a control plane for itself, both ways.
     pub(in crate::drain) async fn alone(parts: Parts, what: &str) -> Self {
-        let lent = Lent::take(parts).await;
-        let mut this = Self::on(lent.plane, what).await;
-        this.lent = Mutex::new(Some(lent));
-        this
+        let lease = PlaneLease::take(parts).await.unwrap();
+        Self::with(lease, what).await
     }
 
     /// One on a control plane that the test has started, with a controller for itself.
     pub(in crate::drain) async fn owning(plane: &'static ControlPlane, what: &str) -> Self {
-        let mut this = Self::on(plane, what).await;
-        if is_by_maintenance() {
-            this.lent = Mutex::new(Some(Lent::own(plane).await));
+        if !is_by_maintenance() {
+            return Self::on(plane, what).await;
         }
+        Self::with(PlaneLease::own(plane), what).await
+    }
+
+    async fn with(lease: PlaneLease, what: &str) -> Self {
+        Scene::install(lease.plane).await;
+        let mut this = Self::on(lease.plane, what).await;
+        this.lease = Mutex::new(Some(lease));
         this
     }
 
@@ -112,28 +121,29 @@ impl TestEnvironment {
             plane,
             kubeconfig: plane.kubeconfig_file(&Identity::Admin).unwrap(),
             user: None,
-            before: plane.audit_events().unwrap().len(),
+            before: plane.audit_position().unwrap(),
             namespace,
-            carrier: OnceLock::new(),
+            controller: OnceLock::new(),
             maintenances: AtomicU32::new(0),
             is_by_maintenance: is_by_maintenance(),
-            lent: Mutex::default(),
+            lease: Mutex::default(),
         }
     }
 
     /// Who carries out its drains, if they are maintenances. One of its own is started when the
     /// test first wants it: until then it is said whom it acts as.
-    pub(super) fn carrier(&self) -> Option<&Arc<Carrier>> {
+    pub(super) fn controller(&self) -> Option<&Arc<ControllerUnderTest>> {
         if self.prints() {
             return None;
         }
-        let lent = self.lent.lock();
-        let lent = lent.unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(lent) = lent {
-            let carrier = Carrier::alone(lent, &self.namespace.name, &self.identity());
-            let _ = self.carrier.set(Arc::new(carrier));
+        let lease = self.lease.lock();
+        let lease = lease.unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(lease) = lease {
+            let controller =
+                ControllerUnderTest::alone(lease, &self.namespace.name, &self.identity());
+            let _ = self.controller.set(Arc::new(controller));
         }
-        self.carrier.get()
+        self.controller.get()
     }
 
     /// Whom the drains act as.
@@ -176,7 +186,7 @@ impl TestEnvironment {
     pub(in crate::drain) fn command(&self, arguments: &[&str]) -> tokio::process::Command {
         // A plan is made by the command.
         let plans = arguments.iter().any(|word| word.starts_with("--dry-run"));
-        if self.carrier().is_none() || plans {
+        if self.controller().is_none() || plans {
             return self.nodelife(&[&["drain"], arguments].concat());
         }
         let before = self.maintenance();
@@ -207,14 +217,14 @@ impl TestEnvironment {
 
     /// Kills the controller that carries out the maintenances, and starts it again.
     pub(in crate::drain) async fn kill_controller(&self) {
-        self.carrier().unwrap().kill().await;
+        self.controller().unwrap().kill().await;
     }
 
     /// What the last drain said on stderr; that of a maintenance is in the log of the controller,
     /// and in what the command printed that followed it.
     pub(in crate::drain) fn said(&self, stderr: &str) -> String {
-        let carrier = self.carrier.get();
-        let said = carrier.map(|carrier| carrier.said(&self.maintenance()));
+        let controller = self.controller.get();
+        let said = controller.map(|controller| controller.said(&self.maintenance()));
         said.unwrap_or_default() + stderr
     }
 
@@ -278,9 +288,12 @@ impl TestEnvironment {
 
     /// Drains through a proxy from now on.
     pub(in crate::drain) fn go_through_proxy(&mut self) -> Arc<Proxy> {
-        if let Some(carrier) = self.carrier() {
-            assert!(carrier.is_alone(), "the proxy is that of other tests, too");
-            return carrier.proxy();
+        if let Some(controller) = self.controller() {
+            assert!(
+                controller.is_alone(),
+                "the proxy is that of other tests, too"
+            );
+            return controller.proxy();
         }
         let proxy = Proxy::start(self.plane, &self.identity()).unwrap();
         self.kubeconfig = proxy.kubeconfig_file().unwrap();
@@ -321,14 +334,14 @@ pub(in crate::drain) async fn own_plane() -> &'static ControlPlane {
 /// Ends a control plane that the test has started, and who carries out drains on it. All together
 /// would have more watches of files than a user may have.
 pub(in crate::drain) async fn end_plane(plane: &'static ControlPlane) {
-    Carrier::end(plane).await;
+    ControllerUnderTest::end(plane).await;
     plane.end().await;
 }
 
 /// What all drains on this control plane, the test's own, go through.
 pub(in crate::drain) async fn proxy_of(plane: &'static ControlPlane) -> Arc<Proxy> {
     if is_by_maintenance() {
-        Carrier::shared(plane).await.proxy()
+        ControllerUnderTest::shared(plane).await.proxy()
     } else {
         Arc::new(Proxy::start(plane, &Identity::Admin).unwrap())
     }

@@ -8,7 +8,7 @@ use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::{Identity, TIMEOUT, wait_until};
 use serde_json::{Value, json};
 
-use super::super::carrier::is_by_maintenance;
+use super::super::controller::is_by_maintenance;
 use super::TestEnvironment;
 
 /// A word, verbs and resources, as `kubectl create clusterrole` takes them.
@@ -31,7 +31,7 @@ pub(in crate::drain) const CORDON: Permission = ("cordon", "patch", "nodes");
 pub(in crate::drain) const EVENTS: Permission = ("events", "create", "events.events.k8s.io");
 
 /// What the controller needs beside what its drains do.
-const CARRIER: &[Permission] = &[
+const CONTROLLER: &[Permission] = &[
     (
         "objects",
         "list,watch,patch",
@@ -59,9 +59,9 @@ impl TestEnvironment {
 
     async fn act(&mut self, permissions: &[Permission], namespace: Option<&str>) {
         let kubectl = Kubectl::new(self.plane, &Identity::Admin).unwrap();
-        let is_carrier = is_by_maintenance() && self.user.is_none();
-        let carrier = if is_carrier { CARRIER } else { &[] };
-        for (word, verbs, resources) in permissions.iter().chain(carrier) {
+        let is_controller = is_by_maintenance() && self.user.is_none();
+        let controller = if is_controller { CONTROLLER } else { &[] };
+        for (word, verbs, resources) in permissions.iter().chain(controller) {
             let role = format!("{}-user-{word}", self.namespace.name);
             let (verbs, resources) = (format!("--verb={verbs}"), format!("--resource={resources}"));
             let made = kubectl.run(["create", "clusterrole", &role, &verbs, &resources]);
@@ -92,7 +92,7 @@ impl TestEnvironment {
         wait_until_allowed(client, &user, role, namespace).await;
         self.user = Some(user);
         self.kubeconfig = self.plane.kubeconfig_file(&self.identity()).unwrap();
-        let is_other = is_by_maintenance() && self.carrier.get().is_some_and(|c| !c.is_alone());
+        let is_other = is_by_maintenance() && self.controller.get().is_some_and(|c| !c.is_alone());
         assert!(!is_other, "the controller has other rights");
     }
 }
