@@ -46,6 +46,7 @@ impl Output {
 #[derive(Debug, Clone)]
 pub struct Kubectl {
     program: PathBuf,
+    plugin: PathBuf,
     kubeconfig: PathBuf,
     /// See [`plugin_path`].
     path: std::ffi::OsString,
@@ -62,6 +63,7 @@ impl Kubectl {
     pub fn with_kubeconfig(kubeconfig: PathBuf, folder: &Path) -> Result<Self> {
         Ok(Self {
             program: GoProgram::Kubectl.path()?,
+            plugin: program::nodelife()?,
             kubeconfig,
             path: plugin_path()?,
             cache: folder.join("kubectl-cache"),
@@ -69,8 +71,16 @@ impl Kubectl {
     }
 
     /// The command, to be run in whatever way the test needs; it is killed when it is dropped.
-    /// `kubectl nodelife …` finds the plugin of this workspace.
+    /// `nodelife …` is the plugin of this workspace: kubectl, which would find it and hand the process over to
+    /// it, takes longer to start than most commands take.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut arguments = arguments.into_iter().peekable();
+        if arguments
+            .next_if(|word| word.as_ref() == "nodelife")
+            .is_some()
+        {
+            return self.command_of(&self.plugin, arguments);
+        }
         self.command_of(&self.program, arguments)
     }
 
