@@ -40,19 +40,22 @@ pub enum GoProgram {
     Webhook,
 }
 
-impl GoProgram {
-    /// What every control plane may need. The others are for few tests, and are built for them.
-    const CONTROL_PLANE: [Self; 8] = [
-        Self::Etcd,
-        Self::KubeApiserver,
-        Self::KubeControllerManager,
-        Self::KubeScheduler,
-        Self::Kubectl,
-        Self::Kubelet,
-        Self::KubeProxy,
-        Self::Kwok,
-    ];
+/// Programs that are built together, so that their links run side by side; a test that needs one of them
+/// needs the others soon. What is in no group is for few tests and built alone.
+const GROUPS: [&[GoProgram]; 2] = [
+    &[
+        GoProgram::Etcd,
+        GoProgram::KubeApiserver,
+        GoProgram::KubeControllerManager,
+        GoProgram::KubeScheduler,
+        GoProgram::Kubectl,
+        GoProgram::Kwok,
+    ],
+    // Where real nodes can run.
+    &[GoProgram::Kubelet, GoProgram::KubeProxy],
+];
 
+impl GoProgram {
     /// The name of the executable, as envtest names it.
     pub fn name(self) -> &'static str {
         match self {
@@ -105,26 +108,22 @@ impl GoProgram {
         }
     }
 
-    /// The executable: from `KUBEBUILDER_ASSETS` when it is there and no other version of
-    /// Kubernetes is named, else built once into the target folder, with a line on stderr, as that
-    /// takes minutes with a cold Go cache.
-    ///
-    /// The first call for a part of the control plane sees to all of them: a compiler that
-    /// starts when tests have begun makes them slow, and those that need its program stand
-    /// still in the middle.
+    /// The executable: from `KUBEBUILDER_ASSETS` when it is there and no other version of Kubernetes is
+    /// named, else built once into the target folder, with its group and a line on stderr, as that takes
+    /// minutes with a cold Go cache.
     pub fn path(self) -> Result<PathBuf> {
-        if Self::CONTROL_PLANE.contains(&self) {
-            once("the control plane", || {
-                for program in Self::CONTROL_PLANE {
-                    program.find()?;
-                }
-                target_folder()
-            })?;
-        }
-        once(self.name(), || self.find())
+        let group = GROUPS.iter().find(|group| group.contains(&self));
+        let group = group.map_or_else(|| vec![self], |group| group.to_vec());
+        let names: Vec<&str> = group.iter().map(|program| program.name()).collect();
+        once(&names.join(", "), || {
+            build(&group)?;
+            target_folder()
+        })?;
+        self.place()
     }
 
-    fn find(self) -> Result<PathBuf> {
+    /// Where it is, or is to be built.
+    fn place(self) -> Result<PathBuf> {
         let kubernetes = self.kubernetes()?;
         if self.sources().is_none()
             && kubernetes.is_none_or(Kubernetes::is_default)
@@ -135,78 +134,8 @@ impl GoProgram {
                 return Ok(path);
             }
         }
-        self.build(kubernetes)
-    }
-
-    fn build(self, kubernetes: Option<&Kubernetes>) -> Result<PathBuf> {
-        let folder = target_folder()?
-            .join("control-plane")
-            .join(self.folder(kubernetes)?);
-        fs::create_dir_all(&folder)
-            .with_context(|| format!("failed to make {}", folder.display()))?;
-        let path = folder.join(self.name());
-        if path.is_file() {
-            return Ok(path);
-        }
-        let lock = File::create(folder.join("lock")).context("failed to make a lock file")?;
-        lock.lock()
-            .context("failed to lock the folder of the control plane's programs")?;
-        if path.is_file() {
-            return Ok(path);
-        }
-        let of = kubernetes.map_or_else(String::new, |version| {
-            format!(" (Kubernetes {})", version.git_version())
-        });
-        writeln!(
-            stderr(),
-            "nodelife-tests: building {} from Go modules{of}, once; all programs together take about 9 minutes on two cores …",
-            self.name(),
-        )?;
-        // Built under another name: a build that is cut short leaves nothing that looks done.
-        let unfinished = folder.join(format!("{}.unfinished", self.name()));
-        let mut command = Command::new("go");
-        command.args(["build", "-trimpath"]);
-        let mut link = "-s -w".to_owned();
-        if let Some(version) = kubernetes {
-            let (major, minor) = version
-                .minor()
-                .split_once('.')
-                .context("a version has a point")?;
-            for (variable, value) in [
-                ("gitVersion", version.git_version()),
-                ("gitMajor", major),
-                ("gitMinor", minor),
-            ] {
-                write!(link, " -X k8s.io/component-base/version.{variable}={value}")?;
-            }
-            let mut tags = format!("kubernetes{}", version.minor());
-            if !version.is_default() {
-                command.arg(format!("-modfile={}", version.module()));
-                // What else the oracle answers is built with the version by default alone.
-                tags += ",onlyadmission";
-            }
-            command.args(["-tags", &tags]);
-        }
-        command
-            .args(["-ldflags", &link])
-            .arg("-o")
-            .arg(&unfinished)
-            .arg(self.package());
-        let built = command
-            .current_dir(Path::new(MODULE))
-            .env("CGO_ENABLED", "0")
-            .output()
-            .context("failed to run go, which builds the control plane: install Go 1.26, or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl")?;
-        if !built.status.success() {
-            bail!(
-                "failed to build {}: go build ended with {}:\n{}",
-                self.package(),
-                built.status,
-                last_lines(&String::from_utf8_lossy(&built.stderr))
-            );
-        }
-        fs::rename(&unfinished, &path)?;
-        Ok(path)
+        let folder = self.folder(kubernetes)?;
+        Ok(built_programs()?.join(folder).join(self.name()))
     }
 
     /// Names the folder of a build by what it was built from.
@@ -235,6 +164,93 @@ impl GoProgram {
     }
 }
 
+/// Builds those of the programs that are not there.
+fn build(programs: &[GoProgram]) -> Result<()> {
+    let folder = built_programs()?;
+    fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+    let lock = File::create(folder.join("lock")).context("failed to make a lock file")?;
+    lock.lock()
+        .context("failed to lock the folder of the control plane's programs")?;
+    // By the module: none is that of the version by default, which has etcd and kwok, too.
+    let mut missing: BTreeMap<Option<&str>, Vec<(GoProgram, PathBuf)>> = BTreeMap::new();
+    for program in programs {
+        let place = program.place()?;
+        if !place.is_file() {
+            let other = program
+                .kubernetes()?
+                .filter(|version| !version.is_default());
+            let of_module = missing.entry(other.map(Kubernetes::module)).or_default();
+            of_module.push((*program, place));
+        }
+    }
+    for (module, programs) in missing {
+        go_build(&folder, module, &programs)?;
+    }
+    Ok(())
+}
+
+fn go_build(folder: &Path, module: Option<&str>, programs: &[(GoProgram, PathBuf)]) -> Result<()> {
+    let kubernetes = Kubernetes::current()?;
+    let names: Vec<&str> = programs.iter().map(|(program, _)| program.name()).collect();
+    writeln!(
+        stderr(),
+        "nodelife-tests: building {} from Go modules (Kubernetes {}), once; a whole control plane takes about 7 minutes on two cores …",
+        names.join(", "),
+        kubernetes.git_version(),
+    )?;
+    let mut link = "-s -w".to_owned();
+    let (major, minor) = kubernetes
+        .minor()
+        .split_once('.')
+        .context("a version has a point")?;
+    for (variable, value) in [
+        ("gitVersion", kubernetes.git_version()),
+        ("gitMajor", major),
+        ("gitMinor", minor),
+    ] {
+        write!(link, " -X k8s.io/component-base/version.{variable}={value}")?;
+    }
+    let mut tags = format!("kubernetes{}", kubernetes.minor());
+    let mut command = Command::new("go");
+    command.args(["build", "-trimpath", "-ldflags", &link]);
+    if let Some(module) = module {
+        command.arg(format!("-modfile={module}"));
+        // What else the oracle answers is built with the version by default alone.
+        tags += ",onlyadmission";
+    }
+    // Built elsewhere: a build that is cut short leaves nothing that looks done.
+    let unfinished = tempfile::tempdir_in(folder)?;
+    let built = command
+        .args(["-tags", &tags, "-o"])
+        .arg(unfinished.path())
+        .args(programs.iter().map(|(program, _)| program.package()))
+        .current_dir(MODULE)
+        .env("CGO_ENABLED", "0")
+        .output()
+        .context("failed to run go, which builds the control plane: install Go 1.26, or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl")?;
+    if !built.status.success() {
+        bail!(
+            "failed to build {}: go build ended with {}:\n{}",
+            names.join(", "),
+            built.status,
+            last_lines(&String::from_utf8_lossy(&built.stderr))
+        );
+    }
+    for (program, place) in programs {
+        fs::create_dir_all(place.parent().context("a program has a folder")?)?;
+        // Go names a program by the last part of its package that is no version.
+        let last = program.package().trim_end_matches("/v3").rsplit('/').next();
+        let name = last.context("a package has a name")?;
+        fs::rename(unfinished.path().join(name), place)?;
+    }
+    Ok(())
+}
+
+/// The folder of all built programs.
+fn built_programs() -> Result<PathBuf> {
+    Ok(target_folder()?.join("control-plane"))
+}
+
 /// Builds a program of one source file by `build`, which gets the path to write to, once for a
 /// version of its source.
 pub(crate) fn compile(
@@ -247,9 +263,7 @@ pub(crate) fn compile(
             fs::read(source).with_context(|| format!("failed to read {}", source.display()))?;
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
-        let folder = target_folder()?
-            .join("control-plane")
-            .join(format!("{:016x}", hasher.finish()));
+        let folder = built_programs()?.join(format!("{:016x}", hasher.finish()));
         fs::create_dir_all(&folder)?;
         let path = folder.join(name);
         let lock = File::create(folder.join("lock"))?;
