@@ -76,7 +76,11 @@ impl PlaneLease {
         };
         let etcd = self.plane.etcd().await?;
         let mut keys = etcd.keys().await?;
-        keys.retain(|key| !pool.keys.contains(key) && !is_of_the_cluster(key));
+        keys.retain(|key| {
+            let is_of_the_cluster =
+                is_kept(key) || pool.parts == Parts::All && is_of_controllers(key);
+            !pool.keys.contains(key) && !is_of_the_cluster
+        });
         etcd.delete_all(&keys).await?;
         let position = self.plane.audit_position()?;
         self.plane
@@ -86,25 +90,27 @@ impl PlaneLease {
     }
 }
 
-/// Whether a key belongs to what a control plane makes for itself after its start, and to definitions of
-/// custom resources: tests apply the same ones.
-fn is_of_the_cluster(key: &str) -> bool {
-    let systems = [
-        "/kube-system",
-        "/kube-public",
-        "/namespaces/kube-node-lease",
-    ];
-    let makes = [
+/// Whether a key belongs to what the API server makes for itself after its start, or to a definition of
+/// custom resources: tests apply the same one.
+fn is_kept(key: &str) -> bool {
+    [
         "/registry/apiregistration.k8s.io/",
         "/registry/apiextensions.k8s.io/",
-        "/registry/namespaces/default",
-        "/registry/configmaps/default/",
-        "/registry/configmaps/kube-node-lease/",
-        "/registry/serviceaccounts/default/default",
-        "/registry/serviceaccounts/kube-node-lease/",
-    ];
-    systems.iter().any(|part| key.contains(part))
-        || makes.iter().any(|begin| key.starts_with(begin))
+        "/registry/namespaces/kube-",
+    ]
+    .iter()
+    .any(|begin| key.starts_with(begin))
+        || ["/kube-system/", "/kube-public/", "/namespaces/default"]
+            .iter()
+            .any(|part| key.contains(part))
+}
+
+/// Whether controllers make it in the namespaces that are always there.
+fn is_of_controllers(key: &str) -> bool {
+    ["/registry/configmaps/", "/registry/serviceaccounts/"]
+        .iter()
+        .filter_map(|kind| key.strip_prefix(kind))
+        .any(|rest| rest.starts_with("default/") || rest.starts_with("kube-node-lease/"))
 }
 
 impl Deref for PlaneLease {

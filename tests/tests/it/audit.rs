@@ -9,7 +9,7 @@ use nodelife_tests::fixture::{
     BudgetCounts, BudgetFixture, NodeFixture, PodFixture, WorkloadFixture,
 };
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::{ControlPlane, Identity, Part, TIMEOUT, TestNamespace, wait_until};
+use nodelife_tests::{Identity, Part, Parts, PlaneLease, TIMEOUT, TestNamespace, wait_until};
 use serde_json::{Value, json};
 
 /// A finding: which rule, about what.
@@ -17,11 +17,7 @@ type Found = (String, String);
 
 #[tokio::test]
 async fn finds_each_planted_fault_and_none_on_a_healthy_cluster() {
-    let plane = ControlPlane::options()
-        .with_everything()
-        .start()
-        .await
-        .unwrap();
+    let plane = PlaneLease::take(Parts::All).await.unwrap();
     let kubectl = Kubectl::new(&plane, &Identity::Admin).unwrap();
     let namespace = TestNamespace::create(&plane, "shop").await.unwrap();
     build_healthy(&namespace).await;

@@ -15,7 +15,7 @@ use nodelife_cluster::{
 use nodelife_core::object::Pod;
 use nodelife_core::snapshot::Source;
 use nodelife_tests::fixture::{BudgetFixture, PodFixture};
-use nodelife_tests::{ControlPlane, Identity, Part, TIMEOUT, TestNamespace};
+use nodelife_tests::{ControlPlane, Identity, Part, Parts, PlaneLease, TIMEOUT, TestNamespace};
 use serde_json::json;
 
 fn options(plane: &ControlPlane, identity: &Identity) -> ClientOptions {
@@ -222,7 +222,7 @@ async fn update(watch: &mut Watch<Pod>) -> Update<Pod> {
 
 #[tokio::test]
 async fn a_watch_and_a_list_survive_a_restart_of_the_api_server() {
-    let plane = ControlPlane::options().start().await.unwrap();
+    let plane = PlaneLease::take(Parts::Api).await.unwrap();
     let namespace = TestNamespace::create(&plane, "watch").await.unwrap();
     let cluster = admin(&plane).await;
     let selection = ListFilter {

@@ -10,7 +10,7 @@ use nodelife_cluster::resource::Resource;
 use nodelife_cluster::wire::Encoding;
 use nodelife_cluster::{ClientOptions, Cluster};
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
-use nodelife_tests::{ControlPlane, Identity};
+use nodelife_tests::{ControlPlane, Identity, Parts, PlaneLease};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -69,7 +69,7 @@ fn holds(decoded: &Value, expected: &Value, path: &str) {
 
 #[tokio::test]
 async fn protobuf_and_json_decode_to_the_same_objects() {
-    let plane = ControlPlane::options().start().await.unwrap();
+    let plane = PlaneLease::take(Parts::Api).await.unwrap();
     let cluster = super::admin(&plane).await;
     // The controller-manager would make it.
     let account = serde_json::json!({"apiVersion": "v1", "kind": "ServiceAccount",
@@ -105,7 +105,7 @@ async fn protobuf_and_json_decode_to_the_same_objects() {
 
 #[tokio::test]
 async fn a_paged_list_is_complete() {
-    let plane = ControlPlane::options().start().await.unwrap();
+    let plane = PlaneLease::take(Parts::Api).await.unwrap();
     let cluster = super::admin(&plane).await;
     let target = listing::LEASES
         .resource

@@ -1,12 +1,12 @@
 //! Tests of the leader election with two replicas.
 
-use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
+use nodelife_tests::{Parts, PlaneLease, TIMEOUT, wait_until};
 
 use super::support::Controller;
 
 #[tokio::test]
 async fn another_replica_goes_on_after_the_leaders_end() {
-    let plane = ControlPlane::options().start().await.unwrap();
+    let plane = PlaneLease::take(Parts::Api).await.unwrap();
     let controller = Controller::install(&plane).await;
     let leads = async |replica: &str| {
         wait_until(&format!("{replica} to lead"), TIMEOUT, async || {

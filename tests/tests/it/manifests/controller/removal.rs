@@ -7,7 +7,7 @@ use kube::api::Api;
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::{Build, NAMESPACE, SELECTOR};
 use nodelife_tests::kubectl::run;
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, program, wait_until};
+use nodelife_tests::{ControlPlane, Identity, Parts, PlaneLease, TIMEOUT, program, wait_until};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -37,8 +37,7 @@ async fn maintained_node(plane: &ControlPlane) -> (Scene<'_>, Value) {
 
 #[tokio::test]
 async fn removed_in_the_documented_order_nothing_is_left() {
-    let options = ControlPlane::options().with_everything();
-    let plane = options.start().await.unwrap();
+    let plane = PlaneLease::take(Parts::All).await.unwrap();
     let (scene, before) = maintained_node(&plane).await;
     let controller = scene.start(&[]).await;
     scene.drained("upgrade").await;
@@ -54,8 +53,7 @@ async fn removed_in_the_documented_order_nothing_is_left() {
 
 #[tokio::test]
 async fn a_maintenance_without_a_controller_is_given_back() {
-    let options = ControlPlane::options().with_everything();
-    let plane = options.start().await.unwrap();
+    let plane = PlaneLease::take(Parts::All).await.unwrap();
     let (scene, before) = maintained_node(&plane).await;
     let controller = scene.start(&[]).await;
     scene.drained("upgrade").await;
@@ -115,7 +113,7 @@ async fn nothing_is_left(scene: &Scene<'_>) {
 /// From the last release, where there is one, and in each way to apply.
 #[tokio::test]
 async fn an_upgrade_keeps_maintenances_and_a_second_one_changes_nothing() {
-    let plane = ControlPlane::options().start().await.unwrap();
+    let plane = PlaneLease::take(Parts::Api).await.unwrap();
     let scene = maintained(&plane).await;
     let former = Build::previous().unwrap().manifests.join("controller");
     if former.is_dir() {
@@ -142,7 +140,7 @@ async fn an_upgrade_keeps_maintenances_and_a_second_one_changes_nothing() {
 /// Where a maintenance is to be cancelled, TAB knows its name.
 #[tokio::test]
 async fn names_of_maintenances_are_completed() {
-    let plane = ControlPlane::options().start().await.unwrap();
+    let plane = PlaneLease::take(Parts::Api).await.unwrap();
     let scene = maintained(&plane).await;
     // As kubectl asks: a program of its own name.
     let ask = plane.folder().join("kubectl_complete-nodelife");

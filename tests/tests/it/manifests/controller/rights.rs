@@ -7,7 +7,9 @@ use kube::api::{Api, Patch, PatchParams};
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::installation::{NAMESPACE, manifests};
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::{AuditEvent, ControlPlane, Identity, TIMEOUT, TestNamespace, wait_until};
+use nodelife_tests::{
+    AuditEvent, ControlPlane, Identity, Parts, PlaneLease, TIMEOUT, TestNamespace, wait_until,
+};
 use serde_json::{Value, json};
 
 use super::scene::{AUDIT, MAINTENANCE, Scene, USER};
@@ -82,7 +84,7 @@ const GUARDED: &str = "guarded";
 
 #[tokio::test]
 async fn each_half_may_do_exactly_what_is_documented() {
-    let plane = ControlPlane::options().start().await.unwrap();
+    let plane = PlaneLease::take(Parts::Api).await.unwrap();
     let scene = Scene::install(&plane).await;
     let heartbeats: &[&str] = &["leases.coordination.k8s.io [] [] [list watch]"];
     for (without, everywhere, leases) in [
@@ -171,8 +173,7 @@ fn the_role_of_maintenances_is_that_of_a_drain_and_their_objects() {
 /// Every setting of a drain, with the rights of this half alone: the API server refuses nothing.
 #[tokio::test]
 async fn a_maintenance_with_every_setting_needs_no_other_right() {
-    let options = ControlPlane::options().with_everything();
-    let plane = options.start().await.unwrap();
+    let plane = PlaneLease::take(Parts::All).await.unwrap();
     let scene = Scene::install(&plane).await;
     scene.without(AUDIT).await;
     let namespace = TestNamespace::create(&plane, "rights").await.unwrap();
@@ -359,7 +360,7 @@ async fn machine(scene: &Scene<'_>, namespace: &TestNamespace) -> Value {
 /// Who took too much from the role reads in the status what is missing; with it the drain goes on.
 #[tokio::test]
 async fn a_maintenance_says_which_right_is_missing() {
-    let plane = ControlPlane::options().start().await.unwrap();
+    let plane = PlaneLease::take(Parts::Api).await.unwrap();
     let scene = Scene::install(&plane).await;
     scene.without(AUDIT).await;
     NodeFixture::new("a").create(&scene.admin).await.unwrap();
