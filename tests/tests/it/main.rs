@@ -19,10 +19,8 @@ mod audit_live;
 mod certs;
 mod child_process;
 mod cluster;
-mod control_plane;
 mod controller;
 mod failure;
-mod fixture;
 #[path = "../../../plugin/tests/it/json_schema.rs"]
 mod json_schema;
 mod kubeconfig;
@@ -36,7 +34,6 @@ mod own_certs;
 mod pictures;
 mod playground;
 mod policy;
-mod proxy;
 mod real;
 mod release;
 mod reload;

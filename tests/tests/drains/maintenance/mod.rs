@@ -1,7 +1,5 @@
 //! Tests of NodeMaintenance: drains that the controller carries out, and the commands for them.
 
-mod approval;
-mod changes;
 mod gates;
 mod give_back;
 mod kills;

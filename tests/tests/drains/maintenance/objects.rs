@@ -48,10 +48,6 @@ impl Objects {
         patched.unwrap();
     }
 
-    pub(super) async fn approve(&self, name: &str, digest: &str) {
-        self.patch(name, &json!({"approvedPlan": digest})).await;
-    }
-
     pub(super) async fn get(&self, name: &str) -> Value {
         serde_json::to_value(self.api.get(name).await.unwrap()).unwrap()
     }

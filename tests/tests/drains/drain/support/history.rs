@@ -298,16 +298,6 @@ impl History {
         on.map(|pod| pod.metadata.uid.to_string()).collect()
     }
 
-    /// All pods that were there at some time, as they were last before their deletion, by UID.
-    pub(crate) async fn pods(&self, namespace: &TestNamespace) -> BTreeMap<String, Pod> {
-        self.catch_up(namespace).await;
-        let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
-        let pods = record.states.values().flat_map(Sight::pods);
-        let undeleted = pods.filter(|pod| !pod.is_terminating());
-        let by_uid = undeleted.map(|pod| (pod.metadata.uid.to_string(), pod.clone()));
-        by_uid.collect()
-    }
-
     /// Waits until all that is there now was seen.
     async fn catch_up(&self, namespace: &TestNamespace) {
         let (pods, budgets): (Api<ApiPod>, Api<PodDisruptionBudget>) =
