@@ -15,7 +15,7 @@ use nix::sys::signal::Signal;
 use nodelife_tests::fixture::pod::{is_ready, running};
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture, node};
-use nodelife_tests::{ControlPlane, Part, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, Part, TIMEOUT, seed, wait_until};
 use serde_json::{Value, json};
 
 use super::support::{
@@ -26,9 +26,6 @@ use super::support::{
 /// How many nodes are drained; as many as their pods need are beside them.
 const NODES: usize = 20;
 const OTHERS: usize = 4;
-
-/// How many disturbances there are, unless `NODELIFE_DISTURBANCES` asks for more.
-const DISTURBANCES: u64 = 12;
 
 /// `--surge` and what it has to read and write.
 const SURGE: Permission = (
@@ -65,17 +62,14 @@ struct Disturbed {
     log: Vec<String>,
 }
 
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 pub(crate) async fn a_disturbed_drain_ends_with_every_node_drained_or_explained() {
-    let seed = setting("NODELIFE_SEED").unwrap_or_else(|| fastrand::u64(..));
+    // Another one each time: the moments of the disturbances are never the same.
+    let seed = std::env::var("NODELIFE_SEED").map(|text| text.parse().unwrap());
+    let seed = seed.unwrap_or_else(|_| fastrand::u64(..));
     println!("NODELIFE_SEED={seed}");
     let mut disturbed = Disturbed::set_up(seed).await;
-    let count = setting("NODELIFE_DISTURBANCES").unwrap_or(DISTURBANCES);
-    for _ in 0..count {
+    for _ in 0..seed::number("NODELIFE_DISTURBANCES", 6, 12) {
         disturbed.keep_draining().await;
         disturbed.disturb().await;
         // Not a condition: the moments of the disturbances have to be no one's choice.

@@ -24,9 +24,6 @@ use super::support::Scene;
 use crate::drain::support::history::History;
 use nodelife_tests::seed;
 
-/// How many there are by default: each takes about 20 s.
-const KILLS: usize = 6;
-
 /// How many one control plane gets; others get theirs at the same time.
 const PER_LANE: usize = 25;
 
@@ -128,9 +125,8 @@ fn is_of_replica(event: &AuditEvent) -> bool {
 
 #[tokio::test]
 async fn another_goes_on_wherever_the_leader_or_the_api_server_ends() {
-    let count = std::env::var("NODELIFE_KILLS");
-    let count = count.map_or(KILLS, |text| text.parse().unwrap());
-    let strikes = strikes(count);
+    // One of each kind, and each takes about 20 s.
+    let strikes = strikes(seed::number("NODELIFE_KILLS", 3, 6));
     let lanes = strikes.chunks(PER_LANE).map(lane);
     let mut gaps: BTreeMap<Kind, Vec<Option<SignedDuration>>> = BTreeMap::new();
     for (kind, gap) in join_all(lanes).await.into_iter().flatten() {
