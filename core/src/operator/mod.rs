@@ -8,7 +8,6 @@
 
 mod around;
 mod cnpg;
-mod evictions;
 mod kubevirt;
 mod longhorn;
 mod rook;
@@ -46,8 +45,6 @@ pub enum OperatorResource {
     LonghornVolumes,
     LonghornReplicas,
     LonghornAttachments,
-    /// How far requests of the `EvictionRequest` API have come.
-    Evictions,
 }
 
 /// Where the objects of a resource are read.
@@ -85,7 +82,6 @@ impl OperatorResource {
             Self::LonghornVolumes => ("longhorn.io", &["v1beta2"], "volumes"),
             Self::LonghornReplicas => ("longhorn.io", &["v1beta2"], "replicas"),
             Self::LonghornAttachments => ("longhorn.io", &["v1beta2"], "volumeattachments"),
-            Self::Evictions => ("lifecycle.k8s.io", &["v1alpha1"], "evictions"),
         };
         ResourcePath {
             group,
@@ -187,7 +183,6 @@ pub struct OperatorObjects {
     machines: kubevirt::VirtualMachines,
     ceph: rook::Ceph,
     longhorn: longhorn::Longhorn,
-    evictions: evictions::Evictions,
     pub around: Around,
 }
 
@@ -212,21 +207,12 @@ impl OperatorObjects {
             R::LonghornVolumes => add(&mut self.longhorn.volumes, items),
             R::LonghornReplicas => add(&mut self.longhorn.replicas, items),
             R::LonghornAttachments => add(&mut self.longhorn.attachments, items),
-            R::Evictions => add(&mut self.evictions.0, items),
         }
-    }
-
-    /// Whether this resource could be read.
-    pub fn has(&self, resource: OperatorResource) -> bool {
-        self.read.contains(&resource)
     }
 
     /// What becomes of a pod; none where no operator is known, or where its resources could not be
     /// read. `refused`: whether its budget allows no eviction now.
     pub fn outlook(&self, pod: &Pod, refused: bool) -> Option<Outlook> {
-        if let Some(requested) = self.evictions.outlook(pod) {
-            return Some(requested);
-        }
         let operator = Operator::of(pod)?;
         if !operator.resources().iter().all(|r| self.read.contains(r)) {
             return None;

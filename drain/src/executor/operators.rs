@@ -3,8 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::Cluster;
 use nodelife_core::object::Pod;
-use nodelife_core::operator;
-use nodelife_core::operator::{OperatorObjects, OperatorResource};
+use nodelife_core::operator::{self, OperatorObjects};
 use nodelife_drain_plan::{Machine, PodState};
 use tokio::task::JoinSet;
 
@@ -21,8 +20,6 @@ const EVERY: SignedDuration = SignedDuration::from_secs(15);
 pub(super) struct OperatorReader {
     read_at: Option<Timestamp>,
     due: Option<Timestamp>,
-    /// The API server does not serve the `EvictionRequest` API: only operators are asked.
-    without_requests: bool,
     pending: JoinSet<OperatorObjects>,
 }
 
@@ -39,12 +36,7 @@ impl OperatorReader {
         }
         self.due = None;
         self.read_at = Some(now);
-        let blocked = || self.blocked(machine).map(|(_, pod)| pod);
-        let mut sources = operator::sources(blocked());
-        if !self.without_requests {
-            let namespaces = blocked().map(|pod| pod.metadata.namespace.clone());
-            sources.extend(namespaces.map(|namespace| (OperatorResource::Evictions, namespace)));
-        }
+        let sources = operator::sources(blocked(machine).map(|(_, pod)| pod));
         let cluster = cluster.clone();
         self.pending
             .spawn(async move { operators::read(&cluster, &sources, None).await });
@@ -58,35 +50,27 @@ impl OperatorReader {
         if again.is_some_and(|again| now < again) {
             return again;
         }
-        let since = self.blocked(machine).map(|(since, _)| since).min()?;
+        let since = blocked(machine).map(|(since, _)| since).min()?;
         Some(since + ASK_AFTER)
-    }
-
-    /// The blocked pods of which somebody else may tell more, and since when they are.
-    fn blocked<'a>(&self, machine: &'a Machine) -> impl Iterator<Item = (Timestamp, &'a Pod)> {
-        let only_guarded = self.without_requests;
-        machine
-            .pods()
-            .filter_map(move |tracked| match &tracked.state {
-                PodState::Blocked(blocked)
-                    if !only_guarded || operator::is_guarded(&tracked.pod) =>
-                {
-                    Some((blocked.first, &tracked.pod))
-                }
-                _ => None,
-            })
     }
 
     /// The next that was read. May be cancelled without losing one.
     pub(super) async fn next(&mut self) -> Option<OperatorObjects> {
         loop {
             match self.pending.join_next().await? {
-                Ok(objects) => {
-                    self.without_requests |= !objects.has(OperatorResource::Evictions);
-                    return Some(objects);
-                }
+                Ok(objects) => return Some(objects),
                 Err(error) => tracing::debug!(%error, "what operators do was not read"),
             }
         }
     }
+}
+
+/// The blocked pods that an operator guards, and since when they are blocked.
+fn blocked(machine: &Machine) -> impl Iterator<Item = (Timestamp, &Pod)> {
+    machine.pods().filter_map(|tracked| match &tracked.state {
+        PodState::Blocked(blocked) if operator::is_guarded(&tracked.pod) => {
+            Some((blocked.first, &tracked.pod))
+        }
+        _ => None,
+    })
 }

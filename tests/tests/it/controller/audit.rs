@@ -282,7 +282,6 @@ async fn may_do_exactly_what_is_documented(controller: &Controller<'_>) {
         "engines.longhorn.io [] [] [list]",
         "events [] [] [list watch]",
         "events.events.k8s.io [] [] [create]",
-        "evictions.lifecycle.k8s.io [] [] [list]",
         "instancemanagers.longhorn.io [] [] [list]",
         "jobs.batch [] [] [get list watch]",
         "kafkas.kafka.strimzi.io [] [] [list]",

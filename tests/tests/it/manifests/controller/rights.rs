@@ -48,7 +48,6 @@ const OF_MAINTENANCE: &[&str] = &[
     "deployments.apps [] [] [get list patch]",
     "engines.longhorn.io [] [] [list]",
     "events.events.k8s.io [] [] [create]",
-    "evictions.lifecycle.k8s.io [] [] [list]",
     "instancemanagers.longhorn.io [] [] [list]",
     "jobs.batch [] [] [get list]",
     "kafkas.kafka.strimzi.io [] [] [list]",
