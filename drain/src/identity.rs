@@ -3,16 +3,12 @@
 use jiff::Timestamp;
 use nodelife_core::node_marks::{CordonOwner, Lock};
 
-use crate::process;
-
 /// Who drains. Another drain with the same identity is the same one, gone on in another process: its
 /// locks and its cordons are its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrainIdentity {
     /// The holder of the locks, for people.
     pub holder: String,
-    /// The process that holds the locks, where no other one can go on; otherwise empty.
-    pub process: String,
     /// Who cordons, for people; with `since` it is the annotation of a cordoned node.
     pub cordoned_by: String,
     /// Who reports the Events.
@@ -24,9 +20,8 @@ pub struct DrainIdentity {
 impl DrainIdentity {
     /// A drain of this process, and of no other.
     pub fn of_process() -> Self {
-        let holder = process::name();
+        let holder = this_process();
         Self {
-            process: process::own(),
             cordoned_by: std::env::var("USER").unwrap_or_else(|_| "nodelife".to_owned()),
             instance: holder.clone(),
             holder,
@@ -43,7 +38,6 @@ impl DrainIdentity {
     pub(crate) fn lock(&self, now: Timestamp) -> Lock {
         Lock {
             holder: self.holder.clone(),
-            process: self.process.clone(),
             since: self.began(now),
             renewed_at: now,
         }
@@ -53,4 +47,30 @@ impl DrainIdentity {
     pub fn cordon_owner(&self, now: Timestamp) -> CordonOwner {
         CordonOwner::new(&self.cordoned_by, self.began(now))
     }
+}
+
+/// User, machine and process id, for people.
+fn this_process() -> String {
+    let user = ["USER", "LOGNAME", "USERNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok())
+        .filter(|user| !user.is_empty());
+    let host = host();
+    let pid = std::process::id();
+    match user {
+        Some(user) => format!("{user}@{host}, process {pid}"),
+        None => format!("{host}, process {pid}"),
+    }
+}
+
+/// The name of this machine.
+#[cfg(unix)]
+fn host() -> String {
+    let name = rustix::system::uname();
+    name.nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(unix))]
+fn host() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_default()
 }

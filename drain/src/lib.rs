@@ -13,7 +13,6 @@ mod interrupts;
 mod maintenance;
 mod node;
 mod prepare;
-mod process;
 mod refusals;
 mod removal;
 mod reporter;

@@ -19,7 +19,6 @@ impl DrainIdentity {
         let name = format!("nodemaintenance/{} ({})", meta.name, meta.uid);
         Self {
             holder: name.clone(),
-            process: String::new(),
             cordoned_by: name,
             instance,
             since: maintenance.status.started_at,

@@ -24,9 +24,6 @@ pub const LOCK_RENEWAL: SignedDuration = SignedDuration::from_secs(15);
 pub struct Lock {
     /// Who, for people: user, machine and process id.
     pub holder: String,
-    /// Which process, for a drain on the same machine: whether it lives can then be known.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub process: String,
     /// Since when, by the API server's clock.
     pub since: Timestamp,
     /// When the holder was last heard of, by the API server's clock.
@@ -47,7 +44,7 @@ impl Lock {
 
     /// Whether this is the same run of the same drain, renewed or not.
     pub fn is_of(&self, other: &Self) -> bool {
-        (&self.holder, &self.process, self.since) == (&other.holder, &other.process, other.since)
+        (&self.holder, self.since) == (&other.holder, other.since)
     }
 
     /// Whether the holder was not heard of for too long. A time in the future is no better than
@@ -84,7 +81,6 @@ mod tests {
     fn lock() -> Lock {
         Lock {
             holder: "ann@desk, process 7".to_owned(),
-            process: String::new(),
             since: at(100),
             renewed_at: at(160),
         }

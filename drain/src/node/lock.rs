@@ -14,7 +14,6 @@ use nodelife_core::text::Str;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::identity::DrainIdentity;
-use crate::process;
 use crate::reporter::Reporter;
 use crate::status::DrainStatus;
 
@@ -65,12 +64,10 @@ enum LockOutcome {
 }
 
 impl LockOwner {
-    /// The lock on a node, if it is another's and its holder lives, as far as anybody knows.
+    /// The lock on a node, if another drain holds it.
     fn held_by_other(&self, node: &Node) -> Option<Lock> {
         let now = self.cluster.clock().now();
-        Lock::on(node)
-            .filter(|lock| !lock.is_of(&self.lock) && !lock.has_expired(now))
-            .filter(|lock| !process::is_dead(lock))
+        Lock::on(node).filter(|lock| !lock.is_of(&self.lock) && !lock.has_expired(now))
     }
 
     async fn acquire_one(

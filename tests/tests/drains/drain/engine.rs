@@ -39,7 +39,6 @@ impl Reporter for Told {
 fn identity(name: &str) -> DrainIdentity {
     DrainIdentity {
         holder: name.to_owned(),
-        process: String::new(),
         cordoned_by: name.to_owned(),
         instance: "test".to_owned(),
         since: Some(Timestamp::UNIX_EPOCH),

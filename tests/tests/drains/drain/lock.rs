@@ -22,13 +22,17 @@ const ANNOTATION: &str = "nodelife.dev/drain-lock";
 
 /// Locks the node as a drain on another machine does that was last heard of some time ago.
 async fn lock_from_elsewhere(env: &TestEnvironment, node: &str, silent: SignedDuration) {
-    let nodes: Api<Node> = Api::all(env.namespace.client().clone());
-    let now = Timestamp::now();
     let lock = json!({
         "holder": "ann@desk, process 7",
-        "since": now - SignedDuration::from_hours(1),
-        "renewedAt": now - silent,
+        "since": Timestamp::now() - SignedDuration::from_hours(1),
     });
+    write_lock(env, node, lock, silent).await;
+}
+
+/// Writes a lock that was renewed last some time ago.
+async fn write_lock(env: &TestEnvironment, node: &str, mut lock: Value, silent: SignedDuration) {
+    let nodes: Api<Node> = Api::all(env.namespace.client().clone());
+    lock["renewedAt"] = json!(Timestamp::now() - silent);
     let patch = json!({"metadata": {"annotations": {ANNOTATION: lock.to_string()}}});
     nodes
         .patch(node, &PatchParams::default(), &Patch::Merge(patch))
@@ -105,8 +109,7 @@ async fn a_lock_from_another_machine_expires_without_renewal() {
     env.check(&[pod]).await;
 }
 
-/// Fault: kill -9 in the middle. The next run goes on at once, since it sees that the process
-/// that holds the lock is gone.
+/// Fault: kill -9 in the middle. The next run goes on when the lock has expired.
 #[tokio::test]
 async fn a_second_run_continues_a_killed_one() {
     let (env, node) = environment_with_node("killed").await;
@@ -123,11 +126,12 @@ async fn a_second_run_continues_a_killed_one() {
     .await
     .unwrap();
     first.kill().await.unwrap();
-    assert!(
-        lock_on(&env, &node).await.is_some(),
-        "a dead drain gives nothing back"
-    );
+    let lock = lock_on(&env, &node).await.expect("no lock");
+    let refused = env.drain(&[&node, "--force"]).await;
+    assert_eq!(refused.status, Some(4), "{}", refused.stderr);
+    assert!(refused.stderr.contains("expires in"), "{}", refused.stderr);
 
+    write_lock(&env, &node, lock, SignedDuration::from_mins(2)).await;
     write_status(&env.namespace, "web", open()).await.unwrap();
     let output = env.drain(&[&node, "--force"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
