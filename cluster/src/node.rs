@@ -24,8 +24,6 @@ pub struct NodePatch {
     pub taints: Option<Vec<Taint>>,
     /// Annotations to set, or to remove (`None`).
     pub annotations: Vec<(String, Option<String>)>,
-    /// Labels to set, or to remove (`None`).
-    pub labels: Vec<(String, Option<String>)>,
     /// Only if the node has not changed since this version (409 otherwise).
     pub resource_version: Option<String>,
 }
@@ -36,14 +34,12 @@ impl NodePatch {
         if let Some(version) = &self.resource_version {
             metadata.insert("resourceVersion".to_owned(), json!(version));
         }
-        for (field, entries) in [("annotations", &self.annotations), ("labels", &self.labels)] {
-            if !entries.is_empty() {
-                let entries: Map<String, Value> = entries
-                    .iter()
-                    .map(|(key, value)| (key.clone(), json!(value)))
-                    .collect();
-                metadata.insert(field.to_owned(), Value::Object(entries));
-            }
+        if !self.annotations.is_empty() {
+            let annotations = self.annotations.iter();
+            let annotations: Map<String, Value> = annotations
+                .map(|(key, value)| (key.clone(), json!(value)))
+                .collect();
+            metadata.insert("annotations".to_owned(), Value::Object(annotations));
         }
         let mut spec = Map::new();
         if let Some(unschedulable) = self.unschedulable {

@@ -96,12 +96,6 @@ impl Drain {
         self.machine.permissions.approved = Some(approved);
     }
 
-    /// The nodes that it cordons and otherwise leaves alone.
-    pub fn quarantine(&self) -> impl Iterator<Item = &Str> {
-        let nodes = self.executor.quarantine.iter();
-        nodes.map(|node| &node.metadata.name)
-    }
-
     /// Waits until another plan of these nodes would be made, as far as the watches show what it
     /// rests on.
     pub async fn changed(&mut self) {

@@ -203,8 +203,6 @@ pub enum OnImpossible {
     Partial,
     /// Evict the other pods, and wait until somebody changes the budget.
     Wait,
-    /// Cordon and label the nodes of such pods, evict nothing there, and drain the other nodes.
-    Quarantine,
 }
 
 /// What to do if a pod needs a permission, or can never be evicted.

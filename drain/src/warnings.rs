@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use nodelife_core::object::Node;
 use nodelife_drain_plan::{Action, DrainPlan, PlannedPod};
 
 use crate::reporter::Reporter;
@@ -17,17 +16,13 @@ pub(crate) fn warn_budgets_unreadable(why: &impl fmt::Display, reporter: &mut dy
     );
 }
 
-/// Says what the user should know of the pods that go: those of `quarantined` nodes stay.
-pub(crate) fn warn_leaving(plan: &DrainPlan, quarantined: &[Node], reporter: &mut dyn Reporter) {
-    let stays = |pod: &PlannedPod| {
-        let mut nodes = quarantined.iter();
-        nodes.any(|node| node.metadata.name == pod.node)
-    };
+/// Says what the user should know of the pods that go.
+pub(crate) fn warn_leaving(plan: &DrainPlan, reporter: &mut dyn Reporter) {
     for warning in &plan.warnings {
         reporter.warn(warning);
     }
     let leaving = plan.with(Action::Evict).chain(plan.with(Action::Delete));
-    warn_of_pods(leaving.filter(|pod| !stays(pod)), reporter);
+    warn_of_pods(leaving, reporter);
 }
 
 /// Says what the user should know of pods before they go.

@@ -79,7 +79,6 @@ pub(super) fn settings(
             None | Some(ImpossibleSpec::Refuse) => OnImpossible::Refuse,
             Some(ImpossibleSpec::Partial) => OnImpossible::Partial,
             Some(ImpossibleSpec::Wait) => OnImpossible::Wait,
-            Some(ImpossibleSpec::Quarantine) => OnImpossible::Quarantine,
         },
         on_refused: match drain.on_refused {
             None | Some(RefusedSpec::Node) => OnRefused::Node,

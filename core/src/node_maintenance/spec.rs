@@ -208,5 +208,5 @@ macro_rules! words {
 
 words!(OrderSpec, "lowercase": None, Priority, Strict);
 words!(SurgeSpec, "lowercase": Restart, Scale);
-words!(ImpossibleSpec, "lowercase": Refuse, Partial, Wait, Quarantine);
+words!(ImpossibleSpec, "lowercase": Refuse, Partial, Wait);
 words!(RefusedSpec, "lowercase": Node, All);

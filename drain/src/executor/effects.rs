@@ -84,7 +84,7 @@ impl Executor<'_> {
                 }
                 let cordon_owner = self.cordon_owner.clone();
                 self.cordons.spawn(async move {
-                    let done = cordon::cordon(&cluster, &known, None, &cordon_owner, false).await;
+                    let done = cordon::cordon(&cluster, &known, None, &cordon_owner).await;
                     (node, done)
                 });
             }

@@ -170,11 +170,6 @@ impl Executor<'_> {
             .and(self.failed)
             .and(self.left_alone())
             .and(self.options.refusals.status)
-            .and(if self.options.quarantine.is_empty() {
-                DrainStatus::Done
-            } else {
-                DrainStatus::Impossible
-            })
     }
 
     /// A node that is not empty and that nobody works on any more.

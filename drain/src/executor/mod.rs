@@ -100,8 +100,6 @@ pub(crate) struct ExecutorOptions {
     pub(crate) surges: Surges,
     /// Whether the nodes get conditions that tell of the drain.
     pub(crate) node_conditions: bool,
-    /// Nodes that are cordoned and left alone.
-    pub(crate) quarantine: Vec<Node>,
     pub(crate) refusals: Refusals,
 }
 

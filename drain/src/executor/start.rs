@@ -29,27 +29,9 @@ impl Executor<'_> {
         &mut self,
         mut locked: BTreeMap<Str, Node>,
     ) -> anyhow::Result<()> {
-        for node in self.options.quarantine.clone() {
-            let name = &node.metadata.name;
-            match cordon::cordon(&self.cluster, &node, None, &self.cordon_owner, true).await {
-                Ok(CordonOutcome::Cordoned { .. }) => self.reporter.note(format_args!(
-                    "node/{name}: quarantined: cordoned, no pods are evicted"
-                )),
-                Ok(CordonOutcome::Gone(_)) => {
-                    let text = format_args!("node/{name}: {}", NodeLoss::Deleted);
-                    self.reporter.note(text);
-                }
-                Err(error) => self.cordon_failed(&error),
-            }
-        }
-        for mut node in self.view.excluded.clone() {
-            let mut cordoned = self.options.quarantine.iter();
-            node.spec.unschedulable |=
-                cordoned.any(|other| other.metadata.uid == node.metadata.uid);
-            self.queue.push(seen(node));
-        }
         let nodes = self.view.nodes.clone();
-        self.queue.extend(nodes.iter().cloned().map(seen));
+        let all = self.view.excluded.iter().chain(&nodes);
+        self.queue.extend(all.cloned().map(seen));
         self.decide()?;
         if self.cordon_each {
             return Ok(());
@@ -63,7 +45,7 @@ impl Executor<'_> {
                 }
                 let shown = locked.remove(name);
                 let owner = &self.cordon_owner;
-                attempts.push(cordon::cordon(&self.cluster, node, shown, owner, false));
+                attempts.push(cordon::cordon(&self.cluster, node, shown, owner));
             }
             let ended = join_all(attempts).await;
             for (node, done) in some.iter().zip(ended) {

@@ -7,9 +7,6 @@ use nodelife_core::node_marks::{CORDONED_BY, CordonOwner, without_waiting_taint}
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
-/// The label of a node whose pods cannot all be evicted, and that was cordoned and left alone.
-pub(super) const QUARANTINE: (&str, &str) = ("nodelife.dev/drain", "quarantined");
-
 /// The patch that cordons this node, and takes off it that it waits; empty where there is
 /// nothing to do. The version of the node is to be given with it: a list of taints is replaced as a
 /// whole.
@@ -46,7 +43,7 @@ pub(crate) enum CordonOutcome {
 type Written = Result<(Node, Node), Option<Box<Node>>>;
 
 /// Cordons a node as it was read before the drain; `shown`: as its lock showed it a moment ago, which
-/// spares a read. With `quarantine` it is marked as one that is left alone.
+/// spares a read.
 ///
 /// `kubectl drain` v1.36 goes on without (`RunCordonOrUncordon` prints the error), and
 /// evicts pods that the scheduler may put back.
@@ -55,7 +52,6 @@ pub(crate) async fn cordon(
     known: &Node,
     shown: Option<Node>,
     cordon_owner: &CordonOwner,
-    quarantine: bool,
 ) -> anyhow::Result<CordonOutcome> {
     let name = &known.metadata.name;
     let context = || format!("failed to cordon node {name}; nothing was evicted from it");
@@ -67,7 +63,7 @@ pub(crate) async fn cordon(
     };
     let written = match quick {
         Some(written) => written,
-        None => retry_on_conflict(|| write(cluster, known, cordon_owner, quarantine))
+        None => retry_on_conflict(|| write(cluster, known, cordon_owner))
             .await
             .with_context(context)?,
     };
@@ -113,7 +109,6 @@ async fn write(
     cluster: &Cluster,
     known: &Node,
     cordon_owner: &CordonOwner,
-    quarantine: bool,
 ) -> Result<Written, ApiError> {
     let name = &known.metadata.name;
     let found: Option<Node> = cluster.get(resource::NODES.all().named(name)).await?;
@@ -122,10 +117,6 @@ async fn write(
         other => return Ok(Err(other.map(Box::new))),
     };
     let mut patch = cordon_patch(&node, cordon_owner);
-    if quarantine {
-        let (label, value) = QUARANTINE;
-        patch.labels = vec![(label.to_owned(), Some(value.to_owned()))];
-    }
     let after = if patch == NodePatch::default() {
         node.clone()
     } else {

@@ -8,7 +8,6 @@ use nodelife_core::node_marks::{
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
-use super::cordon::QUARANTINE;
 use super::evacuation;
 use super::lock::{Locks, RELEASE_TIMEOUT};
 use crate::identity::DrainIdentity;
@@ -127,16 +126,10 @@ async fn one(
     );
     let taints = without_waiting_taint(&node);
     let tainted = taints.is_some();
-    let (label, value) = QUARANTINE;
-    let is_marked = node.metadata.labels.get(label).is_some_and(|v| *v == value);
     let patch = NodePatch {
         unschedulable: (undo == UncordonDecision::Uncordon).then_some(false),
         annotations: ours
             .then(|| (CORDONED_BY.to_owned(), None))
-            .into_iter()
-            .collect(),
-        labels: (ours && is_marked)
-            .then(|| (label.to_owned(), None))
             .into_iter()
             .collect(),
         taints,

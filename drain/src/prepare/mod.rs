@@ -15,7 +15,7 @@ use nodelife_drain_plan::DrainPlan;
 use crate::drain::{Drain, Prepared};
 use crate::executor::ExecutorOptions;
 use crate::reporter::Reporter;
-use crate::settings::{DrainSettings, NodeSelection, OnImpossible};
+use crate::settings::{DrainSettings, NodeSelection};
 use crate::status::DrainStatus;
 use crate::surge::Surges;
 use crate::view::ClusterView;
@@ -102,12 +102,7 @@ pub async fn prepare(
             plan: Box::new(plan),
         });
     };
-    let quarantine = if settings.on_impossible == OnImpossible::Quarantine {
-        view.exclude_nodes(&plan)
-    } else {
-        Vec::new()
-    };
-    warn_leaving(&plan, &quarantine, reporter);
+    warn_leaving(&plan, reporter);
     if settings.wait_ready {
         warn_uncounted(&view, &plan, reporter);
     }
@@ -132,7 +127,6 @@ pub async fn prepare(
             gate: settings.gate.clone(),
             shared: settings.shared.clone(),
             surges,
-            quarantine,
             refusals,
         },
         cluster: cluster.clone(),

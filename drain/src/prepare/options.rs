@@ -45,7 +45,6 @@ impl DrainSettings {
                 OnImpossible::Refuse => None,
                 OnImpossible::Partial => Some("partial".into()),
                 OnImpossible::Wait => Some("wait".into()),
-                OnImpossible::Quarantine => Some("quarantine".into()),
             },
             surge: self.surge.map(|surge| match surge {
                 SurgeStrategy::Restart => "restart".into(),

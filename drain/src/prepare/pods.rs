@@ -117,7 +117,6 @@ pub async fn prepare_pods(
             gate: None,
             shared: None,
             surges: Surges::default(),
-            quarantine: Vec::new(),
             refusals: Refusals::default(),
         },
         cluster: cluster.clone(),

@@ -240,27 +240,17 @@ impl ClusterView {
             .collect()
     }
 
-    /// Takes out the nodes with pods that cannot be evicted as things are.
-    pub(crate) fn exclude_nodes(&mut self, plan: &DrainPlan) -> Vec<Node> {
-        let pods = plan.pods.iter();
-        let stuck = pods.filter(|pod| plan.impossible.contains_key(&pod.uid));
-        let stuck: Vec<Str> = stuck.map(|pod| pod.node.clone()).collect();
-        self.exclude(&stuck)
-    }
-
     /// Takes nodes out of the drain.
-    pub(crate) fn exclude(&mut self, nodes: &[Str]) -> Vec<Node> {
+    pub(crate) fn exclude(&mut self, nodes: &[Str]) {
         let is_out = |node: &Node| nodes.contains(&node.metadata.name);
-        let (out, kept) = std::mem::take(&mut self.nodes)
+        let (out, kept): (Vec<Node>, _) = std::mem::take(&mut self.nodes)
             .into_iter()
             .partition(is_out);
         self.nodes = kept;
-        let out: Vec<Node> = out;
         for node in &out {
             self.pods.remove(&node.metadata.name);
         }
-        self.excluded.extend(out.iter().cloned());
-        out
+        self.excluded.extend(out);
     }
 
     fn all_pods(&self) -> impl Iterator<Item = &Pod> {

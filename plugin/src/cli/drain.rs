@@ -254,8 +254,6 @@ pub(crate) enum OnImpossible {
     Partial,
     /// Evict the other pods, and wait until somebody changes the budget
     Wait,
-    /// Cordon and label the nodes of such pods, evict nothing there, and drain the other nodes
-    Quarantine,
 }
 
 /// `--on-refused`
@@ -308,7 +306,6 @@ impl From<OnImpossible> for nodelife_drain::OnImpossible {
             OnImpossible::Refuse => Self::Refuse,
             OnImpossible::Partial => Self::Partial,
             OnImpossible::Wait => Self::Wait,
-            OnImpossible::Quarantine => Self::Quarantine,
         }
     }
 }

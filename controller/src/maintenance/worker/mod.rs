@@ -384,14 +384,10 @@ impl Worker {
             name: name.clone(),
             ..NodeStatus::default()
         }));
-        let quarantine: BTreeSet<&Str> = drain.quarantine().collect();
         for node in &mut status.nodes {
             if let Some(why) = refused.get(&node.name) {
                 node.state = NodeState::Refused;
                 node.message = why.chars().take(300).collect::<String>().into();
-            } else if quarantine.contains(&node.name) {
-                node.state = NodeState::NotDrained;
-                node.message = "quarantined: cordoned, no pods are evicted".into();
             }
         }
         let now = self.cluster.clock().now();

@@ -116,7 +116,6 @@ fn settings(args: &DrainArgs) -> SettingsSpec {
             OnImpossible::Refuse => None,
             OnImpossible::Partial => Some(ImpossibleSpec::Partial),
             OnImpossible::Wait => Some(ImpossibleSpec::Wait),
-            OnImpossible::Quarantine => Some(ImpossibleSpec::Quarantine),
         },
         on_refused: match args.on_refused {
             OnRefused::Node => None,

@@ -115,40 +115,6 @@ pub(crate) async fn no_pod_moves_twice_and_no_zone_loses_two_nodes_at_once() {
     }
 }
 
-/// `--on-impossible=quarantine`: the node is cordoned and marked, and the others are emptied.
-#[tokio::test]
-pub(crate) async fn a_node_that_cannot_be_drained_is_quarantined() {
-    let (env, stuck) = environment_with_node("quarantine").await;
-    let other = env.node("b");
-    let ns = &env.namespace;
-    NodeFixture::new(&other).create(ns.client()).await.unwrap();
-    let both = PodFixture::new("both").running_on(&stuck);
-    let both = both.create(ns).await.unwrap();
-    let beside = PodFixture::new("beside").running_on(&stuck);
-    let beside = beside.create(ns).await.unwrap();
-    let free = PodFixture::new("free").running_on(&other);
-    let free = free.create(ns).await.unwrap();
-    for name in ["one", "two"] {
-        let budget = nodelife_tests::fixture::BudgetFixture::min_available(name, "both", json!(0));
-        budget.create_with_status(ns, open()).await.unwrap();
-    }
-    let output = env
-        .drain(&[&stuck, &other, "--force", "--on-impossible=quarantine"])
-        .await;
-    assert_eq!(output.status, Some(7), "{}", output.stderr);
-    assert!(env.is_cordoned(&stuck).await);
-    assert_eq!(env.pods_on(&stuck).await.len(), 2);
-    assert!(env.pods_on(&other).await.is_empty());
-    let nodes: Api<Node> = Api::all(ns.client().clone());
-    let labels = nodes.get(&stuck).await.unwrap().metadata.labels.unwrap();
-    assert_eq!(labels["nodelife.dev/drain"], "quarantined");
-    let line = format!("node/{stuck}: quarantined");
-    assert!(output.stderr.contains(&line), "{}", output.stderr);
-    // Nothing of the first was evicted.
-    env.check(&[free]).await;
-    drop((both, beside));
-}
-
 /// Number 13: order, skip and wait-completed, by an annotation and by a flag.
 #[tokio::test]
 pub(crate) async fn annotations_and_rules_decide_which_pods_stay() {

@@ -137,7 +137,7 @@ async fn one_that_settles_soaks_or_has_ended_gives_back_its_nodes() {
 }
 
 #[tokio::test]
-async fn a_surge_and_a_quarantine_are_given_back() {
+async fn a_surge_is_given_back() {
     let plane = plane().await;
     let scene = Scene::install(&plane).await;
     let namespace = TestNamespace::create(&plane, "surge").await.unwrap();
@@ -172,15 +172,6 @@ async fn a_surge_and_a_quarantine_are_given_back() {
     scene.cancel("surge").await;
     scene.are_given_back(&before).await;
     assert_eq!(web().await, as_it_was);
-
-    scene.cordon("c", false).await;
-    NodeFixture::kwok("d").create(&scene.admin).await.unwrap();
-    let quarantine = json!({"nodes": ["a", "b", "d"], "drain": {"onImpossible": "quarantine"}});
-    scene.create("quarantine", &quarantine).await;
-    assert_eq!(scene.wait_for_end("quarantine").await, 7);
-    assert!(scene.is_cordoned("a").await);
-    scene.cancel("quarantine").await;
-    scene.are_given_back(&before).await;
     controller.terminate(TIMEOUT).await.unwrap();
 }
 

@@ -69,7 +69,6 @@ run! {
         a_lock_is_renewed_at_the_servers_time_after_a_sleep;
     multi_node: [annotations_and_rules_decide_which_pods_stay]
         no_pod_moves_twice_and_no_zone_loses_two_nodes_at_once,
-        a_node_that_cannot_be_drained_is_quarantined,
         an_opened_budget_is_used_within_a_second,
         an_aborted_drain_leaves_an_event;
     node_changes: [an_uncordoned_node_is_left_alone]
