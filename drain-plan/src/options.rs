@@ -9,7 +9,7 @@ use super::behavior::PodRule;
 use super::scope::PlanScope;
 use super::verdict::Impossible;
 use nodelife_core::disruption::{BudgetKey, ImplicitBudget};
-use nodelife_core::object::LabelSelector;
+use nodelife_core::object::{LabelSelector, Pod};
 use nodelife_core::text::Str;
 
 /// What the user allows, as `kubectl drain` v1.36 means it.
@@ -120,9 +120,17 @@ pub enum EvictionOrder {
     #[default]
     None,
     /// By priority, the lowest first: the next tier begins when the one before is gone.
-    /// Pods that only a budget holds up hold nobody up: some budgets are lifted when the
+    /// Pods that only a budget blocks delay no others: some budgets are lifted when the
     /// other pods have gone (storage daemons).
     Priority,
-    /// By priority, and nothing opens the next tier but that the one before is gone.
-    Strict,
+}
+
+impl EvictionOrder {
+    /// The priority by which a pod is ordered.
+    pub(crate) fn priority(self, pod: &Pod) -> i32 {
+        match self {
+            Self::None => 0,
+            Self::Priority => pod.spec.priority.unwrap_or(0),
+        }
+    }
 }

@@ -69,7 +69,6 @@ pub(super) fn settings(
         order: match drain.order {
             None | Some(OrderSpec::None) => EvictionOrder::None,
             Some(OrderSpec::Priority) => EvictionOrder::Priority,
-            Some(OrderSpec::Strict) => EvictionOrder::Strict,
         },
         surge: drain.surge.map(|surge| match surge {
             SurgeSpec::Restart => SurgeStrategy::Restart,

@@ -206,7 +206,7 @@ macro_rules! words {
     };
 }
 
-words!(OrderSpec, "lowercase": None, Priority, Strict);
+words!(OrderSpec, "lowercase": None, Priority);
 words!(SurgeSpec, "lowercase": Restart, Scale);
 words!(ImpossibleSpec, "lowercase": Refuse, Partial, Wait);
 words!(RefusedSpec, "lowercase": Node, All);

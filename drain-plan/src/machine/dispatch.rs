@@ -56,7 +56,6 @@ impl Machine {
     /// Sends what is due and marks what has to wait.
     pub(super) fn dispatch(&mut self) {
         self.ledger.expire(self.now);
-        self.give_up_out_of_order();
         if self.sent_unaccounted && self.can_read_budgets() {
             // The ledger does not know what was sent before: wait for the responses.
             if self.in_flight() > 0 {

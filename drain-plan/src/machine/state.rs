@@ -211,8 +211,6 @@ pub enum BlockReason {
     Conflict,
     /// The server failed, or did not answer.
     Uncertain(String),
-    /// A pod that has to go first, as namespace/name, stays.
-    Behind(String),
 }
 
 impl PodState {
@@ -331,12 +329,6 @@ impl fmt::Display for BlockReason {
             }
             Self::Conflict => f.write_str("it changed during the request"),
             Self::Uncertain(message) => write!(f, "unclear response: {message}"),
-            Self::Behind(first) => {
-                write!(
-                    f,
-                    "blocked by {first}, which must go first (--order strict)"
-                )
-            }
         }
     }
 }

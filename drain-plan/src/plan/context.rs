@@ -33,9 +33,5 @@ pub struct PlanContext<'a> {
 pub(super) type Tier = (i32, i32);
 
 pub(super) fn tier(item: &InventoryItem, order: EvictionOrder) -> Tier {
-    let priority = match order {
-        EvictionOrder::None => 0,
-        EvictionOrder::Priority | EvictionOrder::Strict => item.pod.spec.priority.unwrap_or(0),
-    };
-    (item.order, priority)
+    (item.order, order.priority(&item.pod))
 }

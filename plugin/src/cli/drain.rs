@@ -115,7 +115,7 @@ pub(crate) struct DrainArgs {
     /// Budget that --force-after may bypass, and no other; may be repeated
     #[arg(long, value_parser = budget_key, value_name = "NAMESPACE/NAME", requires = "force_after")]
     pub(crate) bypass_pdb: Vec<BudgetKey>,
-    /// Evict pods of lower priority first; `strict` also waits for pods that a budget blocks
+    /// Evict pods of lower priority first; pods that only a budget blocks delay no others
     #[arg(long, value_enum, default_value = "none", value_name = "ORDER")]
     pub(crate) order: OrderArg,
     /// Behavior for pods that match a selector: skip, wait-completed, or order=N (lower first,
@@ -237,10 +237,8 @@ fn budget_key(text: &str) -> Result<BudgetKey, String> {
 /// `--order`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OrderArg {
-    /// Lowest priority first; do not wait for pods that only a budget blocks
+    /// Lowest priority first
     Priority,
-    /// Lowest priority first; wait until they are all gone
-    Strict,
     /// As the budgets allow
     None,
 }
@@ -294,7 +292,6 @@ impl From<OrderArg> for EvictionOrder {
     fn from(order: OrderArg) -> Self {
         match order {
             OrderArg::Priority => Self::Priority,
-            OrderArg::Strict => Self::Strict,
             OrderArg::None => Self::None,
         }
     }

@@ -6,69 +6,30 @@ fn with_priority(name: &str, priority: i32) -> Pod {
     pod
 }
 
+fn by_priority() -> DrainOptions {
+    DrainOptions {
+        order: EvictionOrder::Priority,
+        ..DrainOptions::default()
+    }
+}
+
 #[test]
 fn starts_the_next_priority_when_the_lower_is_gone() {
-    for order in [EvictionOrder::Priority, EvictionOrder::Strict] {
-        let settings = DrainOptions {
-            order,
-            ..DrainOptions::default()
-        };
-        let pods = vec![with_priority("high", 10), with_priority("low", 1)];
-        let (mut drain, effects) = Drain::new(settings, pods, Vec::new());
-        assert_eq!(evicted(&effects), ["low"]);
-        assert!(evicted(&drain.answer("low", EvictionResult::Accepted)).is_empty());
-        assert_eq!(evicted(&drain.gone("low")), ["high"]);
-    }
+    let pods = vec![with_priority("high", 10), with_priority("low", 1)];
+    let (mut drain, effects) = Drain::new(by_priority(), pods, Vec::new());
+    assert_eq!(evicted(&effects), ["low"]);
+    assert!(evicted(&drain.answer("low", EvictionResult::Accepted)).is_empty());
+    assert_eq!(evicted(&drain.gone("low")), ["high"]);
 }
 
 #[test]
-fn a_blocked_lower_priority_delays_only_a_strict_order() {
-    for (order, passes) in [
-        (EvictionOrder::Priority, true),
-        (EvictionOrder::Strict, false),
-    ] {
-        let settings = DrainOptions {
-            order,
-            ..DrainOptions::default()
-        };
-        let mut high = with_priority("high", 10);
-        high.metadata.labels = [("app".into(), "other".into())].into();
-        let pods = vec![high, with_priority("low", 1)];
-        let (mut drain, mut effects) = Drain::new(settings, pods, vec![budget("web", 0, 2, 2)]);
-        effects.extend(drain.step(DrainEvent::Tick));
-        assert_eq!(evicted(&effects) == ["high"], passes, "{order:?}");
-    }
-}
-
-#[test]
-fn a_strict_order_keeps_all_pods_after_one_that_stays() {
-    for (order, passes) in [
-        (EvictionOrder::Priority, true),
-        (EvictionOrder::Strict, false),
-    ] {
-        let settings = DrainOptions {
-            order,
-            blocked_timeout: Some(SignedDuration::from_secs(20)),
-            ..DrainOptions::default()
-        };
-        let mut high = with_priority("high", 10);
-        high.metadata.labels.clear();
-        let pods = vec![high, with_priority("low", 1)];
-        let (mut drain, mut effects) = Drain::new(settings, pods, vec![budget("web", 0, 2, 2)]);
-        effects.extend(drain.after(25));
-        assert_eq!(evicted(&effects) == ["high"], passes, "{order:?}");
-        if passes {
-            continue;
-        }
-        assert!(matches!(drain.state("low"), PodState::GivenUp(_)));
-        let said = drain.state("high").to_string();
-        assert!(said.contains("blocked by default/low"), "{said}");
-        // And that is the end of it.
-        assert!(matches!(effects.last(), Some(Effect::Confirm { .. })));
-        let left = vec![with_priority("low", 1)];
-        drain.step(confirmed(&drain.machine, NODE, left));
-        assert!(drain.machine.is_finished());
-    }
+fn a_blocked_lower_priority_delays_no_higher_one() {
+    let mut high = with_priority("high", 10);
+    high.metadata.labels = [("app".into(), "other".into())].into();
+    let pods = vec![high, with_priority("low", 1)];
+    let (mut drain, mut effects) = Drain::new(by_priority(), pods, vec![budget("web", 0, 2, 2)]);
+    effects.extend(drain.step(DrainEvent::Tick));
+    assert_eq!(evicted(&effects), ["high"]);
 }
 
 #[test]

@@ -105,7 +105,6 @@ fn settings(args: &DrainArgs) -> SettingsSpec {
         order: match args.order {
             OrderArg::None => None,
             OrderArg::Priority => Some(OrderSpec::Priority),
-            OrderArg::Strict => Some(OrderSpec::Strict),
         },
         pod_rule: args.pod_rule.iter().map(|r| r.to_string().into()).collect(),
         surge: args.surge.map(|surge| match surge {

@@ -5,7 +5,6 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::pod::running;
 use nodelife_tests::fixture::{BudgetCounts, BudgetFixture, NodeFixture, PodFixture};
-use nodelife_tests::{AuditEvent, TIMEOUT, wait_until};
 use serde_json::{Value, json};
 
 use super::support::{
@@ -182,56 +181,7 @@ async fn three_tiers(env: &TestEnvironment, node: &str) -> Vec<Pod> {
     pods
 }
 
-/// Number 13: no tier begins before the one below is gone, whatever that waits for.
-#[tokio::test]
-pub(crate) async fn strict_order_waits_for_blocked_pods() {
-    let (env, node) = environment_with_node("strict").await;
-    let pods = three_tiers(&env, &node).await;
-    let drain = start(
-        &env,
-        &[&node, "--force", "--order=strict", "--on-impossible=wait"],
-    );
-    let kubelet = async {
-        wait_until("the pod that nothing blocks gone", TIMEOUT, async || {
-            let pod = env.pods().get("tier-0-2").await?;
-            Ok(pod.metadata.deletion_timestamp.map(drop))
-        })
-        .await
-        .unwrap();
-        let now = DeleteParams::default().grace_period(0);
-        env.pods().delete("tier-0-2", &now).await.unwrap();
-        write_status(&env.namespace, "held", open()).await.unwrap();
-        end_all_but(&env, &node, None).await;
-    };
-    let (ended, ()) = tokio::join!(end(&env, drain), kubelet);
-    assert_eq!(ended.0, Some(0), "{}", ended.1);
-    env.check(&pods).await;
-
-    let events = env.plane.audit_events().unwrap();
-    let own = |event: &&AuditEvent| event.namespace() == env.namespace.name;
-    let times = |tier: usize, verb: &str, resource: &str| {
-        let tier = format!("tier-{tier}-");
-        let of_tier = |event: &&AuditEvent| event.name().starts_with(&tier);
-        let is_it = |event: &&AuditEvent| event.is(verb, resource) && event.code() < 300;
-        let events = events.iter().filter(own).filter(of_tier).filter(is_it);
-        let mut times: Vec<_> = events.filter_map(|event| event.received).collect();
-        times.sort_unstable();
-        times
-    };
-    for tier in [0, 1] {
-        // The test's own, with which a pod is gone.
-        let gone = times(tier, "delete", "pods");
-        let begun = times(tier + 1, "create", "pods/eviction");
-        assert_eq!((gone.len(), begun.len()), (2, 2));
-        assert!(gone[1] <= begun[0], "{tier}: {gone:?}, {begun:?}");
-    }
-    let is_opening = |event: &&AuditEvent| event.is("patch", "poddisruptionbudgets/status");
-    let opened = events.iter().filter(own).rfind(is_opening);
-    let upper = times(1, "create", "pods/eviction");
-    assert!(opened.unwrap().received.unwrap() <= upper[0]);
-}
-
-/// And without `strict` what only a budget blocks holds up nobody.
+/// Number 13: a pod that only a budget blocks delays no others.
 #[tokio::test]
 pub(crate) async fn priority_order_skips_blocked_pods() {
     let (env, node) = environment_with_node("priority").await;
@@ -259,7 +209,7 @@ pub(crate) async fn higher_priority_pods_are_evicted_after_lower_ones() {
             .create(ns);
         pods.push(pod.await.unwrap());
     }
-    let output = env.drain(&[&node, "--force", "--order=strict"]).await;
+    let output = env.drain(&[&node, "--force", "--order=priority"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     let order: Vec<String> = env
         .evictions()

@@ -95,7 +95,6 @@ run! {
         pods_of_a_daemon_set_created_meanwhile_stay;
     selection: [a_partial_drain_leaves_impossible_pods_and_exits_with_7]
         unready_pods_are_evicted_under_an_exhausted_budget,
-        strict_order_waits_for_blocked_pods,
         priority_order_skips_blocked_pods,
         higher_priority_pods_are_evicted_after_lower_ones,
         a_pod_selector_leaves_and_counts_other_pods,

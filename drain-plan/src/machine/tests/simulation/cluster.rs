@@ -101,7 +101,7 @@ impl World {
             if random.chance(10) {
                 pod.status.conditions.clear();
             }
-            // Only a strict order looks at it.
+            // Only an order by priority looks at it.
             pod.spec.priority = random.chance(30).then_some(1000);
             if random.chance(50) {
                 pod.spec.volumes.push(Volume {

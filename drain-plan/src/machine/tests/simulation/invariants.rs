@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::cluster::{World, int};
 use crate::{
-    BlockReason, Effect, EvictionOrder, Machine, NodeLoss, NodePhase, PodState, Tracked,
+    BlockReason, Blocked, Effect, EvictionOrder, Machine, NodeLoss, NodePhase, PodState, Tracked,
     Unevictable,
 };
 use nodelife_core::disruption::IMPLICIT_TIMEOUT;
@@ -66,9 +66,16 @@ impl World {
                 !machine.settings.once || tracked.attempts == 1,
                 "seed {seed}"
             );
-            if machine.settings.order == EvictionOrder::Strict {
+            if machine.settings.order == EvictionOrder::Priority {
                 let priority = |t: &Tracked| t.pod.spec.priority.unwrap_or(0);
-                let gone = |t: &Tracked| matches!(t.state, PodState::Gone | PodState::Skipped(_));
+                // A pod that only a budget blocks delays no others, also once it is tried again.
+                let passed = |t: &Tracked| match &t.state {
+                    PodState::Blocked(Blocked { block, .. }) => {
+                        is_by_budget(block) || matches!(block, BlockReason::Implicit { .. })
+                    }
+                    PodState::Evicting => true,
+                    state => state.is_settled(),
+                };
                 let before = |t: &&Tracked| {
                     let node = &t.pod.spec.node_name;
                     let phase = machine.nodes[node];
@@ -77,7 +84,7 @@ impl World {
                     self.draining.contains(node)
                         && !left
                         && priority(t) < priority(tracked)
-                        && !gone(t)
+                        && !passed(t)
                 };
                 let first = machine.pods().find(before).map(|t| &t.state);
                 assert_eq!(first, None, "seed {seed}: {uid} before its turn");
@@ -185,14 +192,9 @@ impl World {
 
     /// Nothing but budgets holds up a node that makes way.
     fn check_yielded(&self, node: &Str, machine: &Machine) {
-        let strict = machine.settings.order == EvictionOrder::Strict;
         let mut open = machine.pods_on(node).filter(|t| !t.state.is_settled());
         let other = open.find(|tracked| match &tracked.state {
-            PodState::Blocked(blocked) => !matches!(
-                blocked.block,
-                BlockReason::Budget { .. } | BlockReason::SeveralBudgets(_)
-            ),
-            PodState::Waiting => !strict,
+            PodState::Blocked(blocked) => !is_by_budget(&blocked.block),
             _ => true,
         });
         assert_eq!(other.map(|t| &t.state), None, "seed {}: {node}", self.seed);
@@ -231,16 +233,22 @@ impl World {
     }
 }
 
-/// Whether the pod came back and is left alone, or has to stay behind one that is.
+/// Whether the pod came back and is left alone.
 fn stays(pod: &Pod, machine: &Machine) -> bool {
     let tracked = machine.pod(&pod.metadata.uid);
     tracked.is_some_and(|tracked| {
         matches!(
             tracked.state,
             PodState::Impossible(Unevictable::ComesBack { .. })
-                | PodState::GivenUp(BlockReason::Behind(_))
         )
     })
+}
+
+fn is_by_budget(block: &BlockReason) -> bool {
+    matches!(
+        block,
+        BlockReason::Budget { .. } | BlockReason::SeveralBudgets(_)
+    )
 }
 
 /// Whether nothing is to be done but to tell it.

@@ -243,7 +243,7 @@ fn machine(world: &World, features: u64) -> Machine {
         max_per_zone: (features % 8 == 1).then_some(1),
         zones: world.zones(),
         order: if features % 17 == 4 {
-            EvictionOrder::Strict
+            EvictionOrder::Priority
         } else {
             EvictionOrder::None
         },
