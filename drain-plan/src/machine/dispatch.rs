@@ -77,6 +77,10 @@ impl Machine {
             let Some(tracked) = self.pods.get(uid.as_str()) else {
                 continue;
             };
+            // One that was sent a moment ago may have to go first.
+            if !self.is_in_order(tracked) {
+                continue;
+            }
             let due = self.due(tracked);
             if matches!(due, Due::Evict(_) | Due::Bypass(_) | Due::Get) {
                 free -= 1;
@@ -95,9 +99,9 @@ impl Machine {
         }
     }
 
-    /// The pods that wait on nodes whose turn it is: those that are not Ready first,
-    /// since they cost their budget nothing, then by name. Where budgets may not be seen, what
-    /// was refused less often comes before: each gets its try.
+    /// The pods that wait on nodes whose turn it is, in their order: of the same tier those that
+    /// are not Ready first, since they cost their budget nothing, then by name. Where budgets may
+    /// not be seen, what was refused less often comes before: each gets its try.
     fn candidates(&self) -> Vec<Str> {
         let draining = |node: &Str| self.nodes.get(node) == Some(&NodePhase::Draining);
         let draining: Vec<bool> = self.order.iter().map(draining).collect();
@@ -111,12 +115,11 @@ impl Machine {
                 PodState::Terminating { .. } => self.shortens_grace(tracked),
                 _ => false,
             })
-            .filter(|tracked| self.is_in_order(tracked))
             .collect();
         let blind = !self.can_read_budgets();
         waiting.sort_by_cached_key(|t| {
             let failures = if blind { t.failures } else { 0 };
-            (t.pod.is_ready(), failures, t.rank)
+            (self.tier(t), t.pod.is_ready(), failures, t.rank)
         });
         waiting
             .iter()

@@ -20,7 +20,7 @@ impl Machine {
         })
     }
 
-    fn tier(&self, tracked: &Tracked) -> (i32, i32) {
+    pub(super) fn tier(&self, tracked: &Tracked) -> (i32, i32) {
         (tracked.order, self.settings.order.priority(&tracked.pod))
     }
 

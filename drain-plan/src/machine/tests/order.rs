@@ -62,3 +62,14 @@ fn a_blocked_lower_order_delays_higher_ones() {
     drain.answer("c", EvictionResult::Accepted);
     assert_eq!(evicted(&drain.gone("c")), ["a"]);
 }
+
+#[test]
+fn a_budget_that_opens_lets_the_lower_priority_go_first() {
+    let pods = vec![with_priority("a-high", 10), with_priority("b-low", 1)];
+    let (mut drain, effects) = Drain::new(by_priority(), pods, vec![budget("web", 0, 2, 2)]);
+    assert!(evicted(&effects).is_empty());
+    let mut open = budget("web", 1, 2, 2);
+    open.metadata.resource_version = "2".into();
+    let effects = drain.step(DrainEvent::Budget(Box::new(open)));
+    assert_eq!(evicted(&effects), ["b-low"]);
+}

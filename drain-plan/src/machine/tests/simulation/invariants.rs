@@ -68,12 +68,21 @@ impl World {
             );
             if machine.settings.order == EvictionOrder::Priority {
                 let priority = |t: &Tracked| t.pod.spec.priority.unwrap_or(0);
-                // A pod that only a budget blocks delays no others, also once it is tried again.
+                let sent = |t: &Tracked| {
+                    let mut requests = self.requests.iter();
+                    let its = &t.pod.metadata.uid;
+                    requests.any(|request| {
+                        matches!(request, Effect::Evict { uid, .. } | Effect::Bypass { uid, .. }
+                            if uid == its)
+                    })
+                };
+                // A pod that only a budget blocks delays no others, also if it is tried again in
+                // the same step.
                 let passed = |t: &Tracked| match &t.state {
                     PodState::Blocked(Blocked { block, .. }) => {
                         is_by_budget(block) || matches!(block, BlockReason::Implicit { .. })
                     }
-                    PodState::Evicting => true,
+                    PodState::Evicting => !sent(t),
                     state => state.is_settled(),
                 };
                 let before = |t: &&Tracked| {
