@@ -52,7 +52,7 @@ pub struct DrainSettings {
     pub force_after: Option<Duration>,
     /// The order of the pods of a node.
     pub order: EvictionOrder,
-    /// How Deployments get another pod whose budget never allows an eviction.
+    /// How Deployments get another pod if their budget never allows an eviction.
     pub surge: Option<SurgeStrategy>,
     /// What becomes of nodes with pods that can never be evicted.
     pub on_impossible: OnImpossible,
@@ -219,8 +219,6 @@ pub enum OnRefused {
 pub enum SurgeStrategy {
     /// Restart the rollout, which starts a new pod before it stops the old one.
     Restart,
-    /// Add a replica, and remove it at the end.
-    Scale,
 }
 
 impl fmt::Debug for dyn SharedLimits {

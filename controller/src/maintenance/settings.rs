@@ -72,7 +72,6 @@ pub(super) fn settings(
         },
         surge: drain.surge.map(|surge| match surge {
             SurgeSpec::Restart => SurgeStrategy::Restart,
-            SurgeSpec::Scale => SurgeStrategy::Scale,
         }),
         on_impossible: match drain.on_impossible {
             None | Some(ImpossibleSpec::Refuse) => OnImpossible::Refuse,

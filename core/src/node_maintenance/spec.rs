@@ -207,6 +207,6 @@ macro_rules! words {
 }
 
 words!(OrderSpec, "lowercase": None, Priority);
-words!(SurgeSpec, "lowercase": Restart, Scale);
+words!(SurgeSpec, "lowercase": Restart);
 words!(ImpossibleSpec, "lowercase": Refuse, Partial, Wait);
 words!(RefusedSpec, "lowercase": Node, All);

@@ -194,9 +194,9 @@ impl<'a> Executor<'a> {
         };
         self.give_report(ended.as_ref().err())?;
         let timeout = self.final_timeout();
-        let restore = self.options.surges.restore(&self.cluster, self.reporter);
-        if tokio::time::timeout(timeout * 5, restore).await.is_err() {
-            self.options.surges.warn_left(self.reporter);
+        let surges = self.options.surges.finish(self.reporter);
+        if tokio::time::timeout(timeout, surges).await.is_err() {
+            tracing::debug!("the answers to restarts were not waited for");
         }
         let to_uncordon = self.to_uncordon();
         if !to_uncordon.is_empty() && !matches!(ended, Ok(DrainStatus::Done)) {

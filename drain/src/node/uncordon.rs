@@ -13,7 +13,6 @@ use super::lock::{Locks, RELEASE_TIMEOUT};
 use crate::identity::DrainIdentity;
 use crate::reporter::Reporter;
 use crate::status::DrainStatus;
-use crate::surge::undo_surges;
 
 /// What [`undo_drain`] takes back.
 #[derive(Clone, Debug)]
@@ -26,8 +25,8 @@ pub struct UndoSettings {
     pub dry_run: bool,
 }
 
-/// Takes back what drains did to these nodes: cordons, taints, conditions, replicas, and at last the
-/// lock. Does nothing under another drain that is at work on one of them.
+/// Takes back what drains did to these nodes: cordons, taints, conditions, and at last the lock.
+/// Does nothing under another drain that is at work on one of them.
 ///
 /// # Errors
 ///
@@ -57,9 +56,7 @@ pub async fn undo_drain(
     let names: Vec<_> = nodes.iter().map(|n| n.metadata.name.clone()).collect();
     let own = own_only.then(|| identity.cordon_owner(cluster.clock().now()));
     let mut status = undo(cluster, &names, own.as_ref(), *dry_run, reporter).await;
-    let names = names.into_iter().collect();
-    status = status.and(undo_surges(cluster, &names, *dry_run, reporter).await);
-    // Nobody comes after this who would take off what stays.
+    // This is the last chance to remove the locks.
     let timeout = RELEASE_TIMEOUT * u32::try_from(nodes.len()).unwrap_or(u32::MAX);
     if !locks.release(timeout).await {
         reporter.warn("failed to take all locks off the nodes");

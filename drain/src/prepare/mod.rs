@@ -73,8 +73,8 @@ pub async fn prepare(
     note_cordoned_together(settings, &mut view);
     let make = |view: &ClusterView| settings.plan(view, cluster.clock().now());
     let mut plan = make(&view);
-    let surges = if let Some(how) = settings.surge {
-        Surges::select(cluster, &view, &mut plan, (how, method), reporter).await?
+    let surges = if settings.surge.is_some() {
+        Surges::select(cluster, &view, &mut plan, method, reporter).await?
     } else {
         Surges::default()
     };

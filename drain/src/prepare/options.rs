@@ -48,7 +48,6 @@ impl DrainSettings {
             },
             surge: self.surge.map(|surge| match surge {
                 SurgeStrategy::Restart => "restart".into(),
-                SurgeStrategy::Scale => "scale".into(),
             }),
         }
     }

@@ -122,8 +122,8 @@ pub(crate) struct DrainArgs {
     /// default 0); may be repeated, the first match wins
     #[arg(long, value_parser = pod_rule, value_name = "SELECTOR:WHAT")]
     pub(crate) pod_rule: Vec<PodRule>,
-    /// Add a pod to Deployments whose budget can never allow an eviction: by a rollout, or by one
-    /// more replica until the drain ends
+    /// Restart the rollout of Deployments whose budget can never allow an eviction: a new pod starts
+    /// before the old one stops
     #[arg(long, value_enum, value_name = "HOW")]
     pub(crate) surge: Option<SurgeStrategy>,
     /// What to do if a budget can never allow to evict a pod
@@ -268,8 +268,6 @@ pub(crate) enum OnRefused {
 pub(crate) enum SurgeStrategy {
     /// Restart the rollout, which starts a new pod before it stops the old one
     Restart,
-    /// Add a replica, and remove it at the end
-    Scale,
 }
 
 /// `--events`
@@ -320,7 +318,6 @@ impl From<SurgeStrategy> for nodelife_drain::SurgeStrategy {
     fn from(how: SurgeStrategy) -> Self {
         match how {
             SurgeStrategy::Restart => Self::Restart,
-            SurgeStrategy::Scale => Self::Scale,
         }
     }
 }

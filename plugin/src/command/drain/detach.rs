@@ -109,7 +109,6 @@ fn settings(args: &DrainArgs) -> SettingsSpec {
         pod_rule: args.pod_rule.iter().map(|r| r.to_string().into()).collect(),
         surge: args.surge.map(|surge| match surge {
             SurgeStrategy::Restart => SurgeSpec::Restart,
-            SurgeStrategy::Scale => SurgeSpec::Scale,
         }),
         on_impossible: match args.on_impossible {
             OnImpossible::Refuse => None,

@@ -136,7 +136,7 @@ impl Disturbed {
             format!("--selector=drained={}", self.env.namespace.name),
             "--concurrency=4".to_owned(),
             "--on-impossible=wait".to_owned(),
-            "--surge=scale".to_owned(),
+            "--surge=restart".to_owned(),
             "--timeout=10m".to_owned(),
             "--output=json".to_owned(),
         ]
@@ -370,10 +370,6 @@ impl Disturbed {
         .unwrap();
         self.report_pods_ready().await;
         for (app, replicas) in &self.replicas {
-            // Its extra replica may be left from a drain that was killed, until the last one ends.
-            if *app == SINGLE {
-                continue;
-            }
             wait_ready(&self.env.namespace, app, *replicas as usize)
                 .await
                 .unwrap_or_else(|error| panic!("{error}: {:#?}", self.log));

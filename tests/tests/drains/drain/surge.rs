@@ -3,8 +3,6 @@
 use http::Method;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
-use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
 use nodelife_tests::proxy::{Fault, FaultRule};
 use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
@@ -32,7 +30,8 @@ async fn environment_with_two_nodes(what: &str) -> (TestEnvironment, String, Str
 }
 
 /// Number 12: a single replica moves, and at every moment one is Ready.
-async fn surge(how: &str) {
+#[tokio::test]
+pub(crate) async fn a_rollout_moves_a_single_replica_without_downtime() {
     let (mut env, node, other) = environment_with_two_nodes("surge").await;
     BudgetFixture::min_available("web", "web", json!(1))
         .create_counted(&env.namespace, 1)
@@ -40,12 +39,11 @@ async fn surge(how: &str) {
         .unwrap();
     let before = env.pods_on(&node).await;
 
-    let surge = format!("--surge={how}");
     let own = "deployments.apps,replicasets.apps";
     let own = ("own", "get,list,watch,patch", own);
     env.act_with(&[READ, CORDON, own]).await;
     // Without another pod it never goes, and for who may not evict it another would be for nothing.
-    for arguments in [&[&*node] as &[&str], &[&node, &surge]] {
+    for arguments in [&[&*node] as &[&str], &[&node, "--surge=restart"]] {
         let refused = env.drain(arguments).await;
         assert_eq!(refused.status, Some(7), "{}", refused.stderr);
         let told = refused.stderr.contains("evicting its pods is forbidden: ");
@@ -55,75 +53,19 @@ async fn surge(how: &str) {
 
     env.act_with(&[EVICT]).await;
     let output = env
-        .drain_keeping(&[node.as_str(), &surge, "--timeout=100s"], 1)
+        .drain_keeping(&[node.as_str(), "--surge=restart", "--timeout=100s"], 1)
         .await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     assert!(env.pods_on(&node).await.is_empty());
     let deployments: Api<Deployment> = env.namespace.api();
     let web = deployments.get("web").await.unwrap();
     assert_eq!(web.spec.replicas, Some(1));
-    let annotations = web.metadata.annotations.unwrap_or_default();
-    assert!(!annotations.contains_key("nodelife.dev/surged-from"));
     wait_until("one pod", TIMEOUT, async || {
         let there = env.pods_on(&other).await;
         Ok((there.len() == 1).then_some(()))
     })
     .await
     .unwrap();
-    env.check(&before).await;
-}
-
-#[tokio::test]
-pub(crate) async fn a_rollout_moves_a_single_replica_without_downtime() {
-    surge("restart").await;
-}
-
-#[tokio::test]
-pub(crate) async fn a_surge_replica_is_added_and_taken_back() {
-    surge("scale").await;
-}
-
-/// What a drain leaves that was killed, or could not reach the API server at its end.
-#[tokio::test]
-async fn a_surge_replica_that_a_killed_drain_left_is_taken_back() {
-    let (env, node, _) = environment_with_two_nodes("left-surge").await;
-    let deployments: Api<Deployment> = env.namespace.api();
-    let surge = async |node: &str| {
-        let annotations = json!({"nodelife.dev/surged-from": "1", "nodelife.dev/surged-for": node});
-        let patch = json!({"metadata": {"annotations": annotations}, "spec": {"replicas": 2}});
-        let params = PatchParams::default();
-        let patch = Patch::Merge(patch);
-        deployments.patch("web", &params, &patch).await.unwrap();
-    };
-    let replicas = async || deployments.get("web").await.unwrap().spec.replicas;
-    // Another drain may be at work there.
-    surge(&env.node("elsewhere")).await;
-    let output = env.drain(&[&node, "--undo"]).await;
-    assert_eq!(output.status, Some(0), "{}", output.stderr);
-    assert_eq!(replicas().await, Some(2));
-
-    surge(&node).await;
-    let output = env.drain(&[&node, "--undo", "--dry-run=client"]).await;
-    let told = format!(
-        "Deployment {}/web: would be scaled back; --surge had scaled it up for node {node}",
-        env.namespace.name
-    );
-    assert!(output.stderr.contains(&told), "{}", output.stderr);
-    assert_eq!(replicas().await, Some(2));
-    let output = env.drain(&[&node, "--undo"]).await;
-    assert_eq!(output.status, Some(0), "{}", output.stderr);
-    assert_eq!(replicas().await, Some(1));
-
-    // Its two replicas let each other go, so this drain adds none.
-    surge(&node).await;
-    wait_ready(&env.namespace, "web", 2).await.unwrap();
-    let before = env.pods_on(&node).await;
-    let output = env.drain(&[&node, "--surge=scale"]).await;
-    assert_eq!(output.status, Some(0), "{}", output.stderr);
-    let web = deployments.get("web").await.unwrap();
-    let annotations = web.metadata.annotations.unwrap_or_default();
-    assert!(annotations.keys().all(|key| !key.contains("nodelife.dev/")));
-    assert_eq!(web.spec.replicas, Some(1));
     env.check(&before).await;
 }
 
@@ -137,19 +79,16 @@ pub(crate) async fn a_surge_that_is_forbidden_is_told_before_the_cordon() {
         .unwrap();
     let own = ("own", "get,list,watch", "deployments.apps,replicasets.apps");
     env.act_with(&[READ, EVICT, CORDON, own]).await;
-    for how in ["--surge=restart", "--surge=scale"] {
-        let output = env.drain(&[&node, how, "--timeout=30s"]).await;
-        assert_eq!(output.status, Some(7), "{}", output.stderr);
-        let why = format!(
-            "--surge does not help Deployment {}/web: ",
-            env.namespace.name
-        );
-        assert!(output.stderr.contains(&why), "{}", output.stderr);
-        assert!(
-            output.stderr.contains("can-i patch deployments.apps"),
-            "{}",
-            output.stderr
-        );
+    let output = env
+        .drain(&[&node, "--surge=restart", "--timeout=30s"])
+        .await;
+    assert_eq!(output.status, Some(7), "{}", output.stderr);
+    let why = format!(
+        "--surge does not help Deployment {}/web: ",
+        env.namespace.name
+    );
+    for part in [why.as_str(), "can-i patch deployments.apps"] {
+        assert!(output.stderr.contains(part), "{}", output.stderr);
     }
     env.check_nothing_written().await;
 }
@@ -184,7 +123,7 @@ pub(crate) async fn a_surge_that_fails_is_told_at_once() {
     assert_eq!(output.status, Some(7), "{}", output.stderr);
     let name = &env.namespace.name;
     for part in [
-        format!("failed to add a pod to Deployment {name}/web: "),
+        format!("failed to restart Deployment {name}/web: "),
         "it can never allow an eviction".to_owned(),
     ] {
         assert!(output.stderr.contains(&part), "{part}: {}", output.stderr);
@@ -208,7 +147,7 @@ pub(crate) async fn a_surge_does_not_help_a_stateful_set_and_says_so() {
         .create_counted(&env.namespace, 1)
         .await
         .unwrap();
-    let output = env.drain(&[&node, "--surge=scale"]).await;
+    let output = env.drain(&[&node, "--surge=restart"]).await;
     assert_eq!(output.status, Some(7), "{}", output.stderr);
     let why = format!(
         "--surge does not help {}/db-0: it adds pods to Deployments, and this pod is of \

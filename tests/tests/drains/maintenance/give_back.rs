@@ -2,7 +2,6 @@
 
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams};
 use nodelife_tests::fixture::workload::wait_ready;
@@ -133,45 +132,6 @@ async fn one_that_settles_soaks_or_has_ended_gives_back_its_nodes() {
     assert_ne!(scene.wait_for_end("fails").await, 0);
     scene.cancel("fails").await;
     scene.are_given_back(&before).await;
-    controller.terminate(TIMEOUT).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_surge_is_given_back() {
-    let plane = plane().await;
-    let scene = Scene::install(&plane).await;
-    let namespace = TestNamespace::create(&plane, "surge").await.unwrap();
-    web(&scene, &namespace).await;
-    let fixed = json!({"minAvailable": 4, "selector": {"matchLabels": {"app": "web"}}});
-    scene.budget(&namespace, "web", fixed).await;
-    let before = scene.settled_specs(&["a", "b"]).await;
-    let deployments: Api<Deployment> = namespace.api();
-    let web = async || {
-        let web = deployments.get("web").await.unwrap();
-        let annotations = web.metadata.annotations.unwrap_or_default();
-        let ours = annotations
-            .into_keys()
-            .filter(|key| key.starts_with("nodelife.dev/"));
-        (
-            serde_json::to_value(web.spec).unwrap(),
-            ours.collect::<Vec<_>>(),
-        )
-    };
-    let as_it_was = web().await;
-    let controller = scene.start("one");
-
-    // No node can take the pod that is added.
-    scene.cordon("c", true).await;
-    let surge = json!({"nodes": ["a", "b"], "drain": {"concurrency": 2, "surge": "scale"}});
-    scene.create("surge", &surge).await;
-    wait_until("the added replica", TIMEOUT, async || {
-        Ok((web().await.0["replicas"] == 5).then_some(()))
-    })
-    .await
-    .unwrap();
-    scene.cancel("surge").await;
-    scene.are_given_back(&before).await;
-    assert_eq!(web().await, as_it_was);
     controller.terminate(TIMEOUT).await.unwrap();
 }
 

@@ -181,7 +181,7 @@ async fn a_maintenance_with_every_setting_needs_no_other_right() {
     let controller = scene.start(&["--audit=false"]).await;
 
     let settings = json!({
-        "force": true, "deleteEmptydirData": true, "evictDaemonsets": true, "surge": "scale",
+        "force": true, "deleteEmptydirData": true, "evictDaemonsets": true, "surge": "restart",
         "onImpossible": "wait", "nodeConditions": true, "waitVolumes": true, "waitReady": true,
     });
     let gate = json!({"nodeCondition": {"type": "Upgraded", "status": "True"}});
@@ -189,12 +189,17 @@ async fn a_maintenance_with_every_setting_needs_no_other_right() {
         "nodes": ["a", "b"], "drain": settings, "soak": "1s", "gate": gate, "maxUnavailable": "3",
     });
     scene.create("evicts", &spec).await;
-    // Who is blocked for a while is asked for by its operator.
-    wait_until("a look at all that guards pods", TIMEOUT, async || {
-        let seen = requests(&plane)?;
-        let asked = seen.iter().any(|event| event.is("list", "evictions"));
-        Ok(asked.then_some(()))
-    })
+    // While pods are blocked, their operators' resources are read again.
+    wait_until(
+        "operators' resources read after evictions",
+        TIMEOUT,
+        async || {
+            let mut seen = requests(&plane)?.into_iter();
+            let tried = seen.any(|event| event.is("create", "pods/eviction"));
+            let read = tried && seen.any(|event| event.is("list", "clusters"));
+            Ok(read.then_some(()))
+        },
+    )
     .await
     .unwrap();
     let open = r#"{"spec": {"minAvailable": 0}}"#;
