@@ -3,7 +3,7 @@
 
 use crate::disruption::PROTECTIONS;
 use crate::object::MIRROR_ANNOTATION;
-use crate::operator::ROLL;
+use crate::operator::reads_annotation;
 
 /// Of nodelife's own annotations.
 const OURS: &str = "nodelife.dev/";
@@ -11,6 +11,7 @@ const OURS: &str = "nodelife.dev/";
 /// Whether anything reads this annotation of a pod. What is to read another has to name it here.
 pub fn is_read(key: &str) -> bool {
     key.starts_with(OURS)
-        || [MIRROR_ANNOTATION, ROLL].contains(&key)
+        || key == MIRROR_ANNOTATION
         || PROTECTIONS.iter().any(|(known, _)| *known == key)
+        || reads_annotation(key)
 }

@@ -4,20 +4,22 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::around::{Around, Outlook, named};
+use super::{Operator, OperatorResource, controller_of, parse};
 use crate::object::{Meta, Pod, nullable};
 use crate::text::Str;
 
 /// The clusters that were read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CloudNativePg {
-    pub(super) clusters: Vec<Cluster>,
+    clusters: Vec<Cluster>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Cluster {
+struct Cluster {
     metadata: Meta,
     spec: Spec,
     status: Status,
@@ -82,8 +84,24 @@ impl Cluster {
     }
 }
 
-impl CloudNativePg {
-    pub(super) fn outlook(&self, around: &Around, pod: &Pod, refused: bool) -> Option<Outlook> {
+const CLUSTERS: OperatorResource = OperatorResource::new("postgresql.cnpg.io", &["v1"], "clusters");
+
+impl Operator for CloudNativePg {
+    fn guards(&self, pod: &Pod) -> bool {
+        controller_of(pod) == Some(("postgresql.cnpg.io", "Cluster"))
+    }
+
+    fn resources(&self) -> &'static [OperatorResource] {
+        &[CLUSTERS]
+    }
+
+    fn add(&mut self, resource: OperatorResource, items: &[Value]) {
+        if resource == CLUSTERS {
+            parse(&mut self.clusters, items);
+        }
+    }
+
+    fn outlook(&self, around: &Around, pod: &Pod, refused: bool) -> Option<Outlook> {
         let owner = pod.metadata.controller()?;
         let cluster = self.clusters.iter().find(|c| c.metadata.uid == owner.uid)?;
         if !refused {

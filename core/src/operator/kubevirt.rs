@@ -5,22 +5,24 @@
 //! controller then migrates it. Since 1.6 there is no budget.
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::around::{Around, Outlook, named};
+use super::{Operator, OperatorResource, controller_of, parse};
 use crate::object::{Condition, Meta, Pod, nullable};
 use crate::text::Str;
 
 /// What was read of virtual machines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct VirtualMachines {
-    pub(super) instances: Vec<Instance>,
-    pub(super) migrations: Vec<Migration>,
-    pub(super) kubevirts: Vec<KubeVirt>,
+    instances: Vec<Instance>,
+    migrations: Vec<Migration>,
+    kubevirts: Vec<KubeVirt>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Instance {
+struct Instance {
     metadata: Meta,
     spec: Spec,
     #[serde(deserialize_with = "nullable")]
@@ -55,7 +57,7 @@ struct MigrationState {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Migration {
+struct Migration {
     metadata: Meta,
     spec: MigrationSpec,
     #[serde(deserialize_with = "nullable")]
@@ -76,7 +78,7 @@ struct MigrationStatus {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct KubeVirt {
+struct KubeVirt {
     spec: KubeVirtSpec,
 }
 
@@ -87,8 +89,32 @@ struct KubeVirtSpec {
     configuration: Spec,
 }
 
-impl VirtualMachines {
-    pub(super) fn outlook(&self, around: &Around, pod: &Pod) -> Option<Outlook> {
+const INSTANCES: OperatorResource =
+    OperatorResource::new("kubevirt.io", &["v1"], "virtualmachineinstances");
+const MIGRATIONS: OperatorResource =
+    OperatorResource::new("kubevirt.io", &["v1"], "virtualmachineinstancemigrations");
+const KUBEVIRTS: OperatorResource =
+    OperatorResource::new("kubevirt.io", &["v1"], "kubevirts").everywhere();
+
+impl Operator for VirtualMachines {
+    fn guards(&self, pod: &Pod) -> bool {
+        controller_of(pod) == Some(("kubevirt.io", "VirtualMachineInstance"))
+    }
+
+    fn resources(&self) -> &'static [OperatorResource] {
+        &[INSTANCES, MIGRATIONS, KUBEVIRTS]
+    }
+
+    fn add(&mut self, resource: OperatorResource, items: &[Value]) {
+        match resource {
+            INSTANCES => parse(&mut self.instances, items),
+            MIGRATIONS => parse(&mut self.migrations, items),
+            KUBEVIRTS => parse(&mut self.kubevirts, items),
+            _ => {}
+        }
+    }
+
+    fn outlook(&self, around: &Around, pod: &Pod, _refused: bool) -> Option<Outlook> {
         let owner = pod.metadata.controller()?;
         let vmi = self
             .instances
@@ -143,7 +169,9 @@ impl VirtualMachines {
             _ => None,
         }
     }
+}
 
+impl VirtualMachines {
     fn migration_outlook(&self, around: &Around, vmi: &Instance, name: &str) -> Outlook {
         let status = &vmi.status;
         let mark = &status.evacuation_node_name;

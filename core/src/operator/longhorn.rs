@@ -10,30 +10,31 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::around::{Around, Outlook};
+use super::{Operator, OperatorResource, controller_of, parse};
 use crate::object::{Meta, Pod, nullable};
 use crate::text::Str;
 
 /// What was read of Longhorn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Longhorn {
-    pub(super) settings: Vec<Setting>,
-    pub(super) managers: Vec<InstanceManager>,
-    pub(super) engines: Vec<Engine>,
-    pub(super) volumes: Vec<Volume>,
-    pub(super) replicas: Vec<Replica>,
-    pub(super) attachments: Vec<Attachment>,
+    settings: Vec<Setting>,
+    managers: Vec<InstanceManager>,
+    engines: Vec<Engine>,
+    volumes: Vec<Volume>,
+    replicas: Vec<Replica>,
+    attachments: Vec<Attachment>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Setting {
+struct Setting {
     metadata: Meta,
     value: Str,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct InstanceManager {
+struct InstanceManager {
     metadata: Meta,
     spec: OnNode,
     #[serde(deserialize_with = "nullable")]
@@ -59,7 +60,7 @@ struct ManagerStatus {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Engine {
+struct Engine {
     metadata: Meta,
     spec: OfVolume,
 }
@@ -72,7 +73,7 @@ struct OfVolume {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Volume {
+struct Volume {
     metadata: Meta,
     spec: VolumeSpec,
 }
@@ -86,7 +87,7 @@ struct VolumeSpec {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Replica {
+struct Replica {
     metadata: Meta,
     spec: ReplicaSpec,
     #[serde(deserialize_with = "nullable")]
@@ -113,7 +114,7 @@ struct ReplicaStatus {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Attachment {
+struct Attachment {
     spec: AttachmentSpec,
 }
 
@@ -148,14 +149,39 @@ impl Replica {
     }
 }
 
-impl Longhorn {
-    fn setting(&self, name: &str) -> Option<&str> {
-        let mut settings = self.settings.iter();
-        let setting = settings.find(|setting| setting.metadata.name == name)?;
-        Some(&setting.value)
+const SETTINGS: OperatorResource = longhorn("settings");
+const MANAGERS: OperatorResource = longhorn("instancemanagers");
+const ENGINES: OperatorResource = longhorn("engines");
+const VOLUMES: OperatorResource = longhorn("volumes");
+const REPLICAS: OperatorResource = longhorn("replicas");
+const ATTACHMENTS: OperatorResource = longhorn("volumeattachments");
+
+const fn longhorn(plural: &'static str) -> OperatorResource {
+    OperatorResource::new("longhorn.io", &["v1beta2"], plural)
+}
+
+impl Operator for Longhorn {
+    fn guards(&self, pod: &Pod) -> bool {
+        controller_of(pod) == Some(("longhorn.io", "InstanceManager"))
     }
 
-    pub(super) fn outlook(&self, around: &Around, pod: &Pod, refused: bool) -> Option<Outlook> {
+    fn resources(&self) -> &'static [OperatorResource] {
+        &[SETTINGS, MANAGERS, ENGINES, VOLUMES, REPLICAS, ATTACHMENTS]
+    }
+
+    fn add(&mut self, resource: OperatorResource, items: &[Value]) {
+        match resource {
+            SETTINGS => parse(&mut self.settings, items),
+            MANAGERS => parse(&mut self.managers, items),
+            ENGINES => parse(&mut self.engines, items),
+            VOLUMES => parse(&mut self.volumes, items),
+            REPLICAS => parse(&mut self.replicas, items),
+            ATTACHMENTS => parse(&mut self.attachments, items),
+            _ => {}
+        }
+    }
+
+    fn outlook(&self, around: &Around, pod: &Pod, refused: bool) -> Option<Outlook> {
         if !refused {
             return None;
         }
@@ -194,6 +220,14 @@ impl Longhorn {
             return Some(self.moving(node, &on_node));
         }
         Some(worst.unwrap_or_else(soon))
+    }
+}
+
+impl Longhorn {
+    fn setting(&self, name: &str) -> Option<&str> {
+        let mut settings = self.settings.iter();
+        let setting = settings.find(|setting| setting.metadata.name == name)?;
+        Some(&setting.value)
     }
 
     /// What keeps volumes attached to the node.

@@ -3,8 +3,11 @@
 //!
 //! A budget of an operator often allows nothing at all until the operator has acted: it moves the
 //! primary, rebuilds a replica, migrates a virtual machine. The budget alone cannot tell whether
-//! that will happen, so the operator's own resources are read, where the right is there. Each
+//! that will happen, so the operator's own resources are read, if the permission is there. Each
 //! submodule names the source that it follows.
+//!
+//! A new operator is a file with an [`Operator`], and a line in `operators!`. The audit and drains
+//! ask [`is_guarded`], the ClusterRoles in `manifests/` have the rights of [`resources`].
 
 mod around;
 mod cnpg;
@@ -14,6 +17,8 @@ mod rook;
 mod strimzi;
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::LazyLock;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -22,217 +27,196 @@ use crate::object::Pod;
 use crate::text::Str;
 
 pub use around::{Around, Outlook};
-pub use strimzi::ROLL;
 
-/// A resource that tells what an operator does.
+/// A resource that shows what an operator does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum OperatorResource {
-    PostgresClusters,
-    Kafkas,
-    /// The webhook of Strimzi's drain cleaner.
-    DrainCleaners,
-    VirtualMachineInstances,
-    Migrations,
-    KubeVirts,
-    CephClusters,
-    /// Rook's account of the failure domain that drains.
-    CephDrains,
-    /// The Deployments of Rook's daemons.
-    CephDeployments,
-    LonghornSettings,
-    LonghornInstanceManagers,
-    LonghornEngines,
-    LonghornVolumes,
-    LonghornReplicas,
-    LonghornAttachments,
-}
-
-/// Where the objects of a resource are read.
-#[derive(Clone, Copy, Debug)]
-pub struct ResourcePath {
+pub struct OperatorResource {
+    /// The API group.
     pub group: &'static str,
-    /// The newest first.
+    /// The versions that can be read, the newest first.
     pub versions: &'static [&'static str],
+    /// The plural name, in paths.
     pub plural: &'static str,
-    /// The only object that matters, where it is one.
+    /// The name of the only object that matters; absent: all objects do.
     pub name: Option<&'static str>,
     /// Whether the objects of all namespaces matter, or the resource has none.
     pub everywhere: bool,
 }
 
 impl OperatorResource {
-    pub fn path(self) -> ResourcePath {
-        let (group, versions, plural): (_, &[&str], _) = match self {
-            Self::PostgresClusters => ("postgresql.cnpg.io", &["v1"], "clusters"),
-            Self::Kafkas => ("kafka.strimzi.io", &["v1", "v1beta2"], "kafkas"),
-            Self::DrainCleaners => (
-                "admissionregistration.k8s.io",
-                &["v1"],
-                "validatingwebhookconfigurations",
-            ),
-            Self::VirtualMachineInstances => ("kubevirt.io", &["v1"], "virtualmachineinstances"),
-            Self::Migrations => ("kubevirt.io", &["v1"], "virtualmachineinstancemigrations"),
-            Self::KubeVirts => ("kubevirt.io", &["v1"], "kubevirts"),
-            Self::CephClusters => ("ceph.rook.io", &["v1"], "cephclusters"),
-            Self::CephDrains => ("", &["v1"], "configmaps"),
-            Self::CephDeployments => ("apps", &["v1"], "deployments"),
-            Self::LonghornSettings => ("longhorn.io", &["v1beta2"], "settings"),
-            Self::LonghornInstanceManagers => ("longhorn.io", &["v1beta2"], "instancemanagers"),
-            Self::LonghornEngines => ("longhorn.io", &["v1beta2"], "engines"),
-            Self::LonghornVolumes => ("longhorn.io", &["v1beta2"], "volumes"),
-            Self::LonghornReplicas => ("longhorn.io", &["v1beta2"], "replicas"),
-            Self::LonghornAttachments => ("longhorn.io", &["v1beta2"], "volumeattachments"),
-        };
-        ResourcePath {
+    /// The objects of a resource in the namespaces of the pods.
+    const fn new(
+        group: &'static str,
+        versions: &'static [&'static str],
+        plural: &'static str,
+    ) -> Self {
+        Self {
             group,
             versions,
             plural,
-            name: match self {
-                Self::DrainCleaners => Some(strimzi::DRAIN_CLEANER),
-                Self::CephDrains => Some(rook::DRAIN_MAP),
-                _ => None,
-            },
-            everywhere: matches!(self, Self::DrainCleaners | Self::KubeVirts),
+            name: None,
+            everywhere: false,
+        }
+    }
+
+    /// Only the object of this name.
+    const fn named(self, name: &'static str) -> Self {
+        Self {
+            name: Some(name),
+            ..self
+        }
+    }
+
+    /// The objects of all namespaces.
+    const fn everywhere(self) -> Self {
+        Self {
+            everywhere: true,
+            ..self
         }
     }
 }
 
-/// What is to be read for a pod: resources, in a namespace.
-pub type Sources = BTreeSet<(OperatorResource, Str)>;
+/// The objects of an operator, and what they say about its pods.
+trait Operator: fmt::Debug {
+    /// Whether the operator guards this pod, so that a refusal may end by itself.
+    fn guards(&self, pod: &Pod) -> bool;
 
-/// What is to be read for these pods.
-pub fn sources<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Sources {
-    let mut sources = Sources::new();
-    for pod in pods {
-        let namespace = &pod.metadata.namespace;
-        if let Some(resources) = Operator::of(pod).map(Operator::resources) {
-            sources.extend(resources.iter().map(|resource| {
-                let everywhere = resource.path().everywhere;
-                let namespace = if everywhere {
-                    "".into()
-                } else {
-                    namespace.clone()
-                };
-                (*resource, namespace)
-            }));
-        }
+    /// The resources that show what it does.
+    fn resources(&self) -> &'static [OperatorResource];
+
+    /// The annotations of pods that it acts on.
+    fn pod_annotations(&self) -> &'static [&'static str] {
+        &[]
     }
-    sources
+
+    /// Adds the objects of a resource in one namespace.
+    fn add(&mut self, resource: OperatorResource, items: &[Value]);
+
+    /// What becomes of a pod that it guards; none if its objects do not say. `refused`: whether the
+    /// pod's budget allows no eviction now.
+    fn outlook(&self, around: &Around, pod: &Pod, refused: bool) -> Option<Outlook>;
 }
 
-/// The operators whose resources are understood.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
-    CloudNativePg,
-    Strimzi,
-    KubeVirt,
-    Rook,
-    Longhorn,
-}
+macro_rules! operators {
+    ($($module:ident::$operator:ident),+ $(,)?) => {
+        /// The objects of each operator.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        struct Operators {
+            $($module: $module::$operator),+
+        }
 
-impl Operator {
-    /// The operator of a pod, by its controller and its labels.
-    fn of(pod: &Pod) -> Option<Self> {
-        let label = |key: &str| pod.metadata.labels.get(key).map(Str::as_str);
-        if let Some(controller) = pod.metadata.controller() {
-            let group = controller.api_version.split('/').next().unwrap_or_default();
-            match (group, controller.kind.as_str()) {
-                ("postgresql.cnpg.io", "Cluster") => return Some(Self::CloudNativePg),
-                ("kubevirt.io", "VirtualMachineInstance") => return Some(Self::KubeVirt),
-                ("longhorn.io", "InstanceManager") => return Some(Self::Longhorn),
-                _ => {}
+        impl Operators {
+            fn all(&self) -> impl Iterator<Item = &dyn Operator> {
+                [$(&self.$module as &dyn Operator),+].into_iter()
+            }
+
+            fn all_mut(&mut self) -> impl Iterator<Item = &mut dyn Operator> {
+                [$(&mut self.$module as &mut dyn Operator),+].into_iter()
             }
         }
-        if label("strimzi.io/kind") == Some("Kafka") && label("strimzi.io/broker-role").is_some() {
-            return Some(Self::Strimzi);
-        }
-        (label("app.kubernetes.io/managed-by") == Some("rook-ceph-operator")).then_some(Self::Rook)
-    }
+    };
+}
 
-    fn resources(self) -> &'static [OperatorResource] {
-        use OperatorResource as R;
-        match self {
-            Self::CloudNativePg => &[R::PostgresClusters],
-            Self::Strimzi => &[R::Kafkas, R::DrainCleaners],
-            Self::KubeVirt => &[R::VirtualMachineInstances, R::Migrations, R::KubeVirts],
-            Self::Rook => &[R::CephClusters, R::CephDrains, R::CephDeployments],
-            Self::Longhorn => &[
-                R::LonghornSettings,
-                R::LonghornInstanceManagers,
-                R::LonghornEngines,
-                R::LonghornVolumes,
-                R::LonghornReplicas,
-                R::LonghornAttachments,
-            ],
-        }
+operators!(
+    cnpg::CloudNativePg,
+    kubevirt::VirtualMachines,
+    longhorn::Longhorn,
+    rook::Ceph,
+    strimzi::Strimzi,
+);
+
+impl Operators {
+    fn of(&self, pod: &Pod) -> Option<&dyn Operator> {
+        self.all().find(|operator| operator.guards(pod))
     }
 }
+
+/// The operators without any objects.
+static KNOWN: LazyLock<Operators> = LazyLock::new(Operators::default);
 
 /// Whether an operator that is known guards this pod, so that a refusal may end by itself.
 pub fn is_guarded(pod: &Pod) -> bool {
-    Operator::of(pod).is_some()
+    KNOWN.of(pod).is_some()
+}
+
+/// Whether an operator acts on this annotation of its pods.
+pub fn reads_annotation(key: &str) -> bool {
+    let mut operators = KNOWN.all();
+    operators.any(|operator| operator.pod_annotations().contains(&key))
+}
+
+/// The resources of all operators.
+pub fn resources() -> impl Iterator<Item = OperatorResource> {
+    KNOWN.all().flat_map(Operator::resources).copied()
+}
+
+/// The resources to read for some pods, each in a namespace.
+pub type Sources = BTreeSet<(OperatorResource, Str)>;
+
+/// The resources to read for these pods.
+pub fn sources<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Sources {
+    let mut sources = Sources::new();
+    for pod in pods {
+        let resources = KNOWN.of(pod).map_or(&[][..], Operator::resources);
+        sources.extend(resources.iter().map(|resource| {
+            let namespace = if resource.everywhere {
+                "".into()
+            } else {
+                pod.metadata.namespace.clone()
+            };
+            (*resource, namespace)
+        }));
+    }
+    sources
 }
 
 /// The operators' objects, as they were read last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OperatorObjects {
-    /// The resources that could be read, also where there are no such objects.
+    /// The resources that could be read, also those without objects.
     read: BTreeSet<OperatorResource>,
-    postgres: cnpg::CloudNativePg,
-    strimzi: strimzi::Strimzi,
-    machines: kubevirt::VirtualMachines,
-    ceph: rook::Ceph,
-    longhorn: longhorn::Longhorn,
+    operators: Operators,
+    /// The pods and nodes around.
     pub around: Around,
 }
 
 impl OperatorObjects {
-    /// Takes in what was read of a resource in one namespace.
-    pub fn add(&mut self, resource: OperatorResource, items: Vec<Value>) {
-        use OperatorResource as R;
+    /// Adds the objects of a resource in one namespace.
+    pub fn add(&mut self, resource: OperatorResource, items: &[Value]) {
         self.read.insert(resource);
-        match resource {
-            R::PostgresClusters => add(&mut self.postgres.clusters, items),
-            R::Kafkas => add(&mut self.strimzi.kafkas, items),
-            R::DrainCleaners => self.strimzi.has_drain_cleaner |= !items.is_empty(),
-            R::VirtualMachineInstances => add(&mut self.machines.instances, items),
-            R::Migrations => add(&mut self.machines.migrations, items),
-            R::KubeVirts => add(&mut self.machines.kubevirts, items),
-            R::CephClusters => add(&mut self.ceph.clusters, items),
-            R::CephDrains => add(&mut self.ceph.drains, items),
-            R::CephDeployments => add(&mut self.ceph.deployments, items),
-            R::LonghornSettings => add(&mut self.longhorn.settings, items),
-            R::LonghornInstanceManagers => add(&mut self.longhorn.managers, items),
-            R::LonghornEngines => add(&mut self.longhorn.engines, items),
-            R::LonghornVolumes => add(&mut self.longhorn.volumes, items),
-            R::LonghornReplicas => add(&mut self.longhorn.replicas, items),
-            R::LonghornAttachments => add(&mut self.longhorn.attachments, items),
+        for operator in self.operators.all_mut() {
+            if operator.resources().contains(&resource) {
+                operator.add(resource, items);
+            }
         }
     }
 
-    /// What becomes of a pod; none where no operator is known, or where its resources could not be
-    /// read. `refused`: whether its budget allows no eviction now.
+    /// What becomes of a pod; none if no operator guards it, or the operator's resources could not
+    /// be read. `refused`: whether its budget allows no eviction now.
     pub fn outlook(&self, pod: &Pod, refused: bool) -> Option<Outlook> {
-        let operator = Operator::of(pod)?;
-        if !operator.resources().iter().all(|r| self.read.contains(r)) {
+        let operator = self.operators.of(pod)?;
+        let resources = operator.resources();
+        if !resources
+            .iter()
+            .all(|resource| self.read.contains(resource))
+        {
             return None;
         }
-        let around = &self.around;
-        match operator {
-            Operator::CloudNativePg => self.postgres.outlook(around, pod, refused),
-            Operator::Strimzi => self.strimzi.outlook(around, pod, refused),
-            Operator::KubeVirt => self.machines.outlook(around, pod),
-            Operator::Rook => self.ceph.outlook(around, pod, refused),
-            Operator::Longhorn => self.longhorn.outlook(around, pod, refused),
-        }
+        operator.outlook(&self.around, pod, refused)
     }
 }
 
-/// An object that cannot be read is left out, and nothing is claimed about its pods.
-fn add<T: DeserializeOwned>(to: &mut Vec<T>, items: Vec<Value>) {
-    to.extend(
-        items
-            .into_iter()
-            .filter_map(|item| serde_json::from_value(item).ok()),
-    );
+/// The API group and kind of a pod's controller.
+fn controller_of(pod: &Pod) -> Option<(&str, &str)> {
+    let controller = pod.metadata.controller()?;
+    let group = controller.api_version.split('/').next().unwrap_or_default();
+    Some((group, controller.kind.as_str()))
 }
+
+/// Adds the objects that can be read; nothing is said about the pods of the others.
+fn parse<T: DeserializeOwned>(to: &mut Vec<T>, items: &[Value]) {
+    to.extend(items.iter().filter_map(|item| T::deserialize(item).ok()));
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,25 +7,24 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::around::{Around, Outlook, named};
+use super::{Operator, OperatorResource, parse};
 use crate::object::{Meta, Pod, nullable};
 use crate::text::Str;
-
-/// The `ConfigMap` that names the failure domain which is draining.
-pub(super) const DRAIN_MAP: &str = "rook-ceph-pdbstatemap";
 
 /// What was read of Rook.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Ceph {
-    pub(super) clusters: Vec<Cluster>,
-    pub(super) drains: Vec<DrainMap>,
-    pub(super) deployments: Vec<Deployment>,
+    clusters: Vec<Cluster>,
+    drains: Vec<DrainMap>,
+    deployments: Vec<Deployment>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Cluster {
+struct Cluster {
     metadata: Meta,
     spec: Spec,
     #[serde(deserialize_with = "nullable")]
@@ -75,7 +74,7 @@ struct Detail {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct DrainMap {
+struct DrainMap {
     metadata: Meta,
     #[serde(deserialize_with = "nullable")]
     data: BTreeMap<Str, Str>,
@@ -83,7 +82,7 @@ pub(super) struct DrainMap {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Deployment {
+struct Deployment {
     metadata: Meta,
     spec: DeploymentSpec,
     #[serde(deserialize_with = "nullable")]
@@ -134,8 +133,33 @@ impl Deployment {
     }
 }
 
-impl Ceph {
-    pub(super) fn outlook(&self, around: &Around, pod: &Pod, refused: bool) -> Option<Outlook> {
+const CLUSTERS: OperatorResource = OperatorResource::new("ceph.rook.io", &["v1"], "cephclusters");
+/// The `ConfigMap` that names the failure domain which is draining.
+const DRAIN_MAPS: OperatorResource =
+    OperatorResource::new("", &["v1"], "configmaps").named("rook-ceph-pdbstatemap");
+/// Those of Rook's daemons.
+const DEPLOYMENTS: OperatorResource = OperatorResource::new("apps", &["v1"], "deployments");
+
+impl Operator for Ceph {
+    fn guards(&self, pod: &Pod) -> bool {
+        let manager = pod.metadata.labels.get("app.kubernetes.io/managed-by");
+        manager.is_some_and(|manager| manager == "rook-ceph-operator")
+    }
+
+    fn resources(&self) -> &'static [OperatorResource] {
+        &[CLUSTERS, DRAIN_MAPS, DEPLOYMENTS]
+    }
+
+    fn add(&mut self, resource: OperatorResource, items: &[Value]) {
+        match resource {
+            CLUSTERS => parse(&mut self.clusters, items),
+            DRAIN_MAPS => parse(&mut self.drains, items),
+            DEPLOYMENTS => parse(&mut self.deployments, items),
+            _ => {}
+        }
+    }
+
+    fn outlook(&self, around: &Around, pod: &Pod, refused: bool) -> Option<Outlook> {
         if !refused {
             return None;
         }
@@ -181,7 +205,9 @@ impl Ceph {
             }
         }
     }
+}
 
+impl Ceph {
     fn down<'a>(&'a self, pod: &'a Pod, app: &'a str) -> impl Iterator<Item = &'a Deployment> {
         self.deployments.iter().filter(move |deployment| {
             deployment.metadata.namespace == pod.metadata.namespace

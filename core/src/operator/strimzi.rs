@@ -5,27 +5,26 @@
 //! budget do so, and annotates the pod; the operator then deletes the pod itself.
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::around::{Around, Outlook, named};
+use super::{Operator, OperatorResource, parse};
 use crate::object::{Condition, Meta, Pod, nullable};
 use crate::text::Str;
 
-/// The name of the drain cleaner's `ValidatingWebhookConfiguration`.
-pub(super) const DRAIN_CLEANER: &str = "strimzi-drain-cleaner";
-
-/// What makes the operator roll a pod.
-pub const ROLL: &str = "strimzi.io/manual-rolling-update";
+/// Has the operator roll a pod.
+const ROLL: &str = "strimzi.io/manual-rolling-update";
 
 /// What was read of Strimzi.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Strimzi {
-    pub(super) kafkas: Vec<Kafka>,
-    pub(super) has_drain_cleaner: bool,
+    kafkas: Vec<Kafka>,
+    has_drain_cleaner: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Kafka {
+struct Kafka {
     metadata: Meta,
     spec: Spec,
     #[serde(deserialize_with = "nullable")]
@@ -86,8 +85,43 @@ impl Kafka {
     }
 }
 
-impl Strimzi {
-    pub(super) fn outlook(&self, around: &Around, pod: &Pod, refused: bool) -> Option<Outlook> {
+const KAFKAS: OperatorResource =
+    OperatorResource::new("kafka.strimzi.io", &["v1", "v1beta2"], "kafkas");
+/// The webhook of the drain cleaner.
+const DRAIN_CLEANER: OperatorResource = OperatorResource::new(
+    "admissionregistration.k8s.io",
+    &["v1"],
+    "validatingwebhookconfigurations",
+)
+.named("strimzi-drain-cleaner")
+.everywhere();
+
+impl Operator for Strimzi {
+    fn guards(&self, pod: &Pod) -> bool {
+        let labels = &pod.metadata.labels;
+        labels
+            .get("strimzi.io/kind")
+            .is_some_and(|kind| kind == "Kafka")
+            && labels.contains_key("strimzi.io/broker-role")
+    }
+
+    fn resources(&self) -> &'static [OperatorResource] {
+        &[KAFKAS, DRAIN_CLEANER]
+    }
+
+    fn pod_annotations(&self) -> &'static [&'static str] {
+        &[ROLL]
+    }
+
+    fn add(&mut self, resource: OperatorResource, items: &[Value]) {
+        match resource {
+            KAFKAS => parse(&mut self.kafkas, items),
+            DRAIN_CLEANER => self.has_drain_cleaner |= !items.is_empty(),
+            _ => {}
+        }
+    }
+
+    fn outlook(&self, around: &Around, pod: &Pod, refused: bool) -> Option<Outlook> {
         let cluster = pod.metadata.labels.get("strimzi.io/cluster")?;
         let kafka = self.kafkas.iter().find(|kafka| {
             kafka.metadata.name == *cluster && kafka.metadata.namespace == pod.metadata.namespace

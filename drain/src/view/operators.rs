@@ -26,7 +26,7 @@ pub(crate) async fn read(cluster: &Cluster, sources: &Sources, known: Known) -> 
         match read_one(cluster, *resource, namespace).await {
             Ok(Some(items)) => {
                 found |= !items.is_empty();
-                objects.add(*resource, items);
+                objects.add(*resource, &items);
             }
             Ok(None) => {}
             Err(error) => tracing::debug!(?resource, %error, "not read"),
@@ -72,7 +72,7 @@ async fn read_one(
     resource: OperatorResource,
     namespace: &str,
 ) -> Result<Option<Vec<Value>>, ApiError> {
-    let path = resource.path();
+    let path = resource;
     for version in path.versions {
         let mut target = Resource::grouped(path.group, version, path.plural).all();
         if !namespace.is_empty() {

@@ -9,10 +9,9 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use nodelife_tests::audit_log::AuditEvent;
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::NAMESPACE;
-use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
 use nodelife_tests::supervise::Supervised;
-use nodelife_tests::{ControlPlane, Identity, Part, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, Part, TIMEOUT, wait_until};
 use serde_json::{Value, json};
 
 use super::support::{Controller, NAME, USER};
@@ -35,7 +34,6 @@ async fn reports_equal_an_audit_and_follow_a_fault() {
         .await
         .unwrap();
     let mut controller = Controller::install(&plane).await;
-    may_do_exactly_what_is_documented(&controller).await;
     pods_are_admitted(&controller).await;
     for name in ["worker-1", "worker-2"] {
         let node = NodeFixture::new(name).zone("a");
@@ -240,94 +238,6 @@ fn refused_nothing(plane: &ControlPlane) {
         .filter(|event| !says(event, "sendInitialEvents is forbidden"))
         .collect();
     assert!(refused.is_empty(), "{refused:?}");
-}
-
-/// A line of `auth can-i --list`: several roles bring their verbs in any order.
-fn with_sorted_verbs(line: &str) -> String {
-    let (resource, verbs) = line.rsplit_once('[').unwrap();
-    let mut verbs: Vec<&str> = verbs.trim_end_matches(']').split(' ').collect();
-    verbs.sort_unstable();
-    format!("{resource}[{}]", verbs.join(" "))
-}
-
-async fn may_do_exactly_what_is_documented(controller: &Controller<'_>) {
-    let user = Identity::User {
-        name: USER.to_owned(),
-        groups: vec!["system:authenticated".to_owned()],
-    };
-    let kubectl = Kubectl::new(controller.plane, &user).unwrap();
-    let permissions = async |namespace: &str| -> Vec<String> {
-        let list = ["auth", "can-i", "--list", "--no-headers", "-n", namespace];
-        let output = kubectl.run(list).await.unwrap().success().unwrap();
-        let mut permissions: Vec<String> = output
-            .lines()
-            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-            .filter(|line| !line.starts_with('[') && !line.starts_with("selfsubject"))
-            .map(|line| with_sorted_verbs(&line))
-            .collect();
-        permissions.sort();
-        permissions
-    };
-    let in_cluster = [
-        "cephclusters.ceph.rook.io [] [] [list]",
-        "certificatesigningrequests.certificates.k8s.io [] [] [list watch]",
-        "clusterreports.openreports.io [] [] [list get create patch delete]",
-        "clusterrolebindings.rbac.authorization.k8s.io [] [] [list watch]",
-        "clusterroles.rbac.authorization.k8s.io [] [] [list watch]",
-        "clusters.postgresql.cnpg.io [] [] [list]",
-        "configmaps [] [rook-ceph-pdbstatemap] [get]",
-        "csinodes.storage.k8s.io [] [] [list watch]",
-        "daemonsets.apps [] [] [get list watch]",
-        "deployments.apps [] [] [get list patch watch]",
-        "engines.longhorn.io [] [] [list]",
-        "events [] [] [list watch]",
-        "events.events.k8s.io [] [] [create]",
-        "instancemanagers.longhorn.io [] [] [list]",
-        "jobs.batch [] [] [get list watch]",
-        "kafkas.kafka.strimzi.io [] [] [list]",
-        "kubevirts.kubevirt.io [] [] [list]",
-        "nodemaintenances.nodelife.dev [] [] [list watch patch]",
-        "nodemaintenances.nodelife.dev/status [] [] [patch]",
-        "nodes [] [] [get list watch patch]",
-        "nodes/status [] [] [patch]",
-        "persistentvolumes [] [] [list watch]",
-        "poddisruptionbudgets.policy [] [] [list watch]",
-        "pods [] [] [get list watch delete]",
-        "pods/eviction [] [] [create]",
-        "replicas.longhorn.io [] [] [list]",
-        "replicasets.apps [] [] [get list watch]",
-        "replicationcontrollers [] [] [get list watch]",
-        "settings.longhorn.io [] [] [list]",
-        "statefulsets.apps [] [] [get list watch]",
-        "subjectaccessreviews.authorization.k8s.io [] [] [create]",
-        "validatingwebhookconfigurations.admissionregistration.k8s.io [] [strimzi-drain-cleaner] [get]",
-        "virtualmachineinstancemigrations.kubevirt.io [] [] [list delete]",
-        "virtualmachineinstances.kubevirt.io [] [] [list]",
-        "virtualmachineinstances.subresources.kubevirt.io/evacuate [] [] [update]",
-        "virtualmachineinstances.subresources.kubevirt.io/evacuate/cancel [] [] [update]",
-        "volumeattachments.longhorn.io [] [] [list]",
-        "volumeattachments.storage.k8s.io [] [] [list watch]",
-        "volumes.longhorn.io [] [] [list]",
-    ];
-    for (namespace, leases) in [
-        (
-            NAMESPACE,
-            &[
-                "leases.coordination.k8s.io [] [] [create]",
-                "leases.coordination.k8s.io [] [nodelife-controller] [get patch]",
-            ][..],
-        ),
-        (
-            "kube-node-lease",
-            &["leases.coordination.k8s.io [] [] [list watch]"],
-        ),
-        ("default", &[]),
-    ] {
-        let documented = in_cluster.iter().chain(leases);
-        let mut documented: Vec<String> = documented.map(|line| with_sorted_verbs(line)).collect();
-        documented.sort_unstable();
-        assert_eq!(permissions(namespace).await, documented, "{namespace}");
-    }
 }
 
 /// A pod as the Deployment would make it, in the namespace that enforces restricted.

@@ -14,26 +14,26 @@ use futures::future::ready;
 use futures::stream::{self, StreamExt as _};
 use kube::api::{Api, DynamicObject, PostParams};
 use kube::discovery::ApiResource;
+use nodelife_core::operator::{self, OperatorResource};
 use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
 use scene::Scene;
 use serde_json::Value;
 
 use super::support::{end_plane, own_plane, proxy_of};
 
-const CRDS: [&str; 12] = [
-    include_str!("../../../../crds/clusters.postgresql.cnpg.io.json"),
-    include_str!("../../../../crds/kafkas.kafka.strimzi.io.json"),
-    include_str!("../../../../crds/virtualmachineinstances.kubevirt.io.json"),
-    include_str!("../../../../crds/virtualmachineinstancemigrations.kubevirt.io.json"),
-    include_str!("../../../../crds/kubevirts.kubevirt.io.json"),
-    include_str!("../../../../crds/cephclusters.ceph.rook.io.json"),
-    include_str!("../../../../crds/settings.longhorn.io.json"),
-    include_str!("../../../../crds/instancemanagers.longhorn.io.json"),
-    include_str!("../../../../crds/engines.longhorn.io.json"),
-    include_str!("../../../../crds/volumes.longhorn.io.json"),
-    include_str!("../../../../crds/replicas.longhorn.io.json"),
-    include_str!("../../../../crds/volumeattachments.longhorn.io.json"),
-];
+/// The definitions of the operators' resources that Kubernetes does not bring along.
+fn crds() -> impl Iterator<Item = Value> {
+    let is_theirs = |resource: &OperatorResource| {
+        let group = resource.group;
+        !group.is_empty() && group != "apps" && !group.ends_with(".k8s.io")
+    };
+    operator::resources().filter(is_theirs).map(|resource| {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crds");
+        let file = format!("{folder}/{}.{}.json", resource.plural, resource.group);
+        let text = std::fs::read_to_string(&file).expect(&file);
+        serde_json::from_str(&text).unwrap()
+    })
+}
 
 /// Creates an object of any kind, of all namespaces or of none.
 async fn create(api: &Api<DynamicObject>, object: &Value) -> DynamicObject {
@@ -53,8 +53,7 @@ async fn install_crds(plane: &ControlPlane) {
         k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     >(&());
     let api: Api<DynamicObject> = Api::all_with(plane.admin().await.unwrap(), &resource);
-    for crd in CRDS {
-        let crd: Value = serde_json::from_str(crd).unwrap();
+    for crd in crds() {
         let name = crd["metadata"]["name"].as_str().unwrap();
         create(&api, &crd).await;
         wait_until("the CRD", TIMEOUT, async || {
