@@ -99,20 +99,6 @@ impl Workloads {
             .filter(|above| above.kind == WorkloadKind::Deployment);
         Some(above.unwrap_or(direct))
     }
-
-    /// Whether the pod's controller, or the one above it, is none of the kinds
-    /// that Kubernetes brings along.
-    pub fn is_custom(&self, pod: &Pod) -> bool {
-        let Some(reference) = pod.metadata.controller() else {
-            return false;
-        };
-        if WorkloadKind::of(reference).is_none() {
-            return true;
-        }
-        self.scaler(pod)
-            .and_then(|scaler| scaler.metadata.controller())
-            .is_some_and(|above| WorkloadKind::of(above).is_none() && above.kind != "CronJob")
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,7 +10,7 @@ use super::returning::ReturnReason;
 use super::scope::PlanScope;
 use super::verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};
 use nodelife_core::disruption::{
-    BudgetKey, BudgetRefusal, Budgets, EvictionDecision, decide, is_operated, protections,
+    BudgetKey, BudgetRefusal, Budgets, EvictionDecision, decide, may_be_lifted, protections,
 };
 use nodelife_core::object::Pod;
 use nodelife_core::operator::{OperatorObjects, Outlook};
@@ -238,7 +238,7 @@ fn impossible(
         } => never(pod, budget, context),
         _ => None,
     }
-    .filter(|_| !is_operated(pod, decision, context.budgets, context.workloads))
+    .filter(|_| !may_be_lifted(pod, decision, context.budgets))
 }
 
 fn never(pod: &Pod, key: &BudgetKey, context: InventoryContext<'_>) -> Option<Impossible> {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::behavior::BehaviorSource;
-use nodelife_core::disruption::{BudgetKey, EvictionDecision};
+use nodelife_core::disruption::{BudgetKey, BudgetName, EvictionDecision};
 use nodelife_core::text::Str;
 
 /// What is to happen with a pod.
@@ -144,7 +144,7 @@ impl fmt::Display for MissingFlag {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Impossible {
     /// The eviction API answers 500 for a pod under more than one budget.
-    SeveralBudgets(Vec<BudgetKey>),
+    SeveralBudgets(Vec<BudgetName>),
     /// The budget wants as many pods as there can be.
     NeverAllows {
         budget: BudgetKey,
@@ -194,14 +194,12 @@ impl fmt::Display for Impossible {
             Self::SeveralBudgets(budgets) if budgets.is_empty() => {
                 f.write_str("selected by more than one budget; the eviction API supports only one")
             }
-            Self::SeveralBudgets(budgets) => {
-                write!(f, "selected by {} budgets (", budgets.len())?;
-                for (i, budget) in budgets.iter().enumerate() {
-                    let comma = if i == 0 { "" } else { ", " };
-                    write!(f, "{comma}{budget}")?;
-                }
-                f.write_str("); the eviction API supports only one")
-            }
+            Self::SeveralBudgets(budgets) => write!(
+                f,
+                "selected by {} budgets ({}); the eviction API supports only one",
+                budgets.len(),
+                BudgetName::list(budgets)
+            ),
             Self::Operator(why) => f.write_str(why),
             Self::NeverAllows {
                 budget,

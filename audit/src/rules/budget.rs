@@ -140,7 +140,8 @@ fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
     let readable = needed.map(|source| context.snapshot.why_missing(source).is_none());
     let exhausted = |entry: &&BudgetPods<'_>| entry.budget.is_exhausted();
     for BudgetPods { budget, pods } in context.budgets().iter().filter(exhausted) {
-        if is_lifted(budget) {
+        let is_lifted = |pod: &&Pod| budget.may_be_lifted(pod);
+        if budget.owner().is_some() || !pods.is_empty() && pods.iter().all(is_lifted) {
             continue;
         }
         // Judge by the workloads' scale: the status is too strict while a pod is missing.
@@ -166,15 +167,6 @@ fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
                 .on_all(pods.iter().map(|pod| pod.spec.node_name.as_str())),
         );
     }
-}
-
-/// Whether an operator made the budget for its own pods, and lifts it when one has to go: KubeVirt
-/// migrates the virtual machine, Rook waits for the data, CloudNativePG moves the primary.
-fn is_lifted(budget: &Budget) -> bool {
-    const OPERATORS: [&str; 3] = ["kubevirt.io", "ceph.rook.io", "postgresql.cnpg.io"];
-    let owners = budget.metadata.owner_references.iter();
-    let mut groups = owners.filter_map(|owner| owner.api_version.split('/').next());
-    groups.any(|group| OPERATORS.contains(&group))
 }
 
 fn several_budgets(context: &Context<'_>, findings: &mut Findings<'_>) {

@@ -6,8 +6,11 @@
 use std::fmt;
 
 use super::budget::{BudgetKey, Budgets, CountError};
-use crate::object::{Budget, BudgetStatus, Pod, UnhealthyPodEvictionPolicy};
+use crate::object::{
+    Budget, BudgetStatus, OwnerReference, Pod, UnhealthyPodEvictionPolicy, WorkloadKind,
+};
 use crate::operator::is_guarded;
+use crate::text::Str;
 use crate::workload::Workloads;
 
 /// The most unconfirmed evictions that a budget may hold: `MaxDisruptedPodSize`
@@ -31,9 +34,41 @@ pub enum EvictionDecision {
         refusal: BudgetRefusal,
     },
     /// More than one budget selects the pod: the API answers 500 whatever they allow.
-    SeveralBudgets(Vec<BudgetKey>),
+    SeveralBudgets(Vec<BudgetName>),
     /// The budgets may not be seen: the answer itself will tell.
     BudgetsUnreadable,
+}
+
+/// A budget as messages name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BudgetName {
+    pub key: BudgetKey,
+    /// Kind and name of the object that it belongs to: see [`Budget::owner`].
+    pub owner: Option<Str>,
+}
+
+impl BudgetName {
+    fn of(budget: &Budget) -> Self {
+        Self {
+            key: budget.key(),
+            owner: budget.owner().map(named),
+        }
+    }
+
+    /// Several of them, with commas.
+    pub fn list(names: &[Self]) -> String {
+        let names: Vec<String> = names.iter().map(Self::to_string).collect();
+        names.join(", ")
+    }
+}
+
+impl fmt::Display for BudgetName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.owner {
+            Some(owner) => write!(f, "{} (of {owner})", self.key),
+            None => self.key.fmt(f),
+        }
+    }
 }
 
 /// Why no budget has a say.
@@ -70,6 +105,8 @@ pub enum BudgetRefusal {
         /// Whether the pod itself is not Ready. Only the policy `IfHealthyBudget`, which is the
         /// default, holds such a pod back.
         unready: bool,
+        /// Kind and name of the object that the budget belongs to: see [`Budget::owner`].
+        owner: Option<Str>,
     },
     /// The server refused although the status that is known here allows some: it has a newer one.
     Outdated {
@@ -110,6 +147,7 @@ impl fmt::Display for BudgetRefusal {
                 expected,
                 uncounted,
                 unready,
+                owner,
             } => {
                 write!(f, "needs {needs} healthy pods and has {has} of {expected}")?;
                 match uncounted {
@@ -124,7 +162,10 @@ impl fmt::Display for BudgetRefusal {
                          IfHealthyBudget keeps it until enough others are (AlwaysAllow would not)",
                     )?;
                 }
-                Ok(())
+                match owner {
+                    Some(owner) => write!(f, "; it belongs to {owner}"),
+                    None => Ok(()),
+                }
             }
             Self::Outdated { allowed, message } => write!(
                 f,
@@ -153,7 +194,9 @@ pub fn decide(pod: &Pod, budgets: &Budgets) -> EvictionDecision {
     match budgets.matching(pod).as_slice() {
         [] => EvictionDecision::Exempt(Exemption::NoBudget),
         [budget] => under(pod, budget),
-        several => EvictionDecision::SeveralBudgets(several.iter().map(|b| b.key()).collect()),
+        several => {
+            EvictionDecision::SeveralBudgets(several.iter().map(|b| BudgetName::of(b)).collect())
+        }
     }
 }
 
@@ -226,6 +269,7 @@ impl Budget {
                 expected: status.expected_pods,
                 uncounted: status.uncounted(),
                 unready: false,
+                owner: self.owner().map(named),
             },
         })
     }
@@ -255,6 +299,23 @@ impl Budget {
         never.then_some((needed, expected))
     }
 
+    /// The object that the budget belongs to, and whose controller may lift it: operators make
+    /// budgets for their pods, and react to the cordon or to the attempt to evict (those of
+    /// databases, virtual machines and storage do). A workload of Kubernetes itself lifts none.
+    pub fn owner(&self) -> Option<&OwnerReference> {
+        let owners = || self.metadata.owner_references.iter();
+        let is_custom = |owner: &&OwnerReference| WorkloadKind::of(owner).is_none();
+        let controller = owners().filter(|owner| owner.controller).find(is_custom);
+        controller.or_else(|| owners().find(is_custom))
+    }
+
+    /// Whether the refusal of this pod may end although nobody changes the budget or the scale of
+    /// the pod's workload: an operator that is known guards the pod, or the budget belongs to
+    /// somebody. A pod's controller of an unknown kind is not taken for an operator that acts.
+    pub fn may_be_lifted(&self, pod: &Pod) -> bool {
+        self.owner().is_some() || is_guarded(pod)
+    }
+
     /// Whether it allows nothing now, by a status that is up to date.
     pub fn is_exhausted(&self) -> bool {
         matches!(self.refusal(), Some(BudgetRefusal::Exhausted { .. }))
@@ -271,27 +332,21 @@ impl Budget {
     }
 }
 
-/// Whether something in the cluster may lift the refusal by itself: operators make
-/// budgets for single pods and react to the cordon or to the attempt to evict
-/// (those of databases, virtual machines and storage do).
-pub fn is_operated(
-    pod: &Pod,
-    decision: &EvictionDecision,
-    budgets: &Budgets,
-    workloads: &Workloads,
-) -> bool {
+/// Whether something in the cluster may lift the refusal by itself: see [`Budget::may_be_lifted`].
+pub fn may_be_lifted(pod: &Pod, decision: &EvictionDecision, budgets: &Budgets) -> bool {
     let keys = match decision {
-        EvictionDecision::Refused { budget, .. } => std::slice::from_ref(budget),
-        EvictionDecision::SeveralBudgets(budgets) => budgets.as_slice(),
-        EvictionDecision::BudgetsUnreadable => &[],
+        EvictionDecision::Refused { budget, .. } => vec![budget],
+        EvictionDecision::SeveralBudgets(several) => several.iter().map(|name| &name.key).collect(),
+        EvictionDecision::BudgetsUnreadable => return is_guarded(pod),
         EvictionDecision::Exempt(_) | EvictionDecision::Counted { .. } => return false,
     };
-    is_guarded(pod)
-        || workloads.is_custom(pod)
-        || keys
-            .iter()
-            .filter_map(|key| budgets.get(key))
-            .any(|budget| budget.metadata.controller().is_some())
+    let mut known = keys.into_iter().filter_map(|key| budgets.get(key));
+    known.any(|budget| budget.may_be_lifted(pod))
+}
+
+/// Kind and name, as messages name an owner.
+fn named(owner: &OwnerReference) -> Str {
+    Str::from(format!("{} {}", owner.kind, owner.name))
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ mod tests;
 mod unhealthy;
 
 pub use budget::{BudgetKey, Budgets, CountError, Counts, DELETION_TIMEOUT};
-pub use decision::{BudgetRefusal, EvictionDecision, Exemption, decide};
-pub use decision::{ignores_budgets, is_operated};
+pub use decision::{BudgetName, BudgetRefusal, EvictionDecision, Exemption, decide};
+pub use decision::{ignores_budgets, may_be_lifted};
 pub use implicit::{IMPLICIT_TIMEOUT, ImplicitCounts, Limit};
 pub use implicit::{ImplicitBudget, keeps_replicas};
 pub use protection::PROTECTIONS;

@@ -12,7 +12,7 @@ use super::state::{
 use crate::inventory::inspect;
 use crate::verdict::{Impossible, PodVerdict};
 use nodelife_core::disruption::{
-    BudgetKey, EvictionDecision, Exemption, IMPLICIT_TIMEOUT, Limit, decide,
+    BudgetKey, BudgetName, EvictionDecision, Exemption, IMPLICIT_TIMEOUT, Limit, decide,
 };
 use nodelife_core::object::Pod;
 use nodelife_core::text::Str;
@@ -318,9 +318,9 @@ impl Machine {
         }
     }
 
-    fn due_under_several(&self, tracked: &Tracked, budgets: Vec<BudgetKey>, probe: bool) -> Due {
+    fn due_under_several(&self, tracked: &Tracked, budgets: Vec<BudgetName>, probe: bool) -> Due {
         let decision = EvictionDecision::SeveralBudgets(budgets.clone());
-        match self.is_operated(&tracked.pod, &decision) {
+        match self.may_be_lifted(&tracked.pod, &decision) {
             true if probe => Due::Evict(None),
             false if !self.settings.wait_for_impossible => {
                 Due::GiveUp(Unevictable::Budgets(Impossible::SeveralBudgets(budgets)))
@@ -446,6 +446,6 @@ impl Machine {
 
     /// Whether an operator acts on the attempt to evict the pod, and none was made.
     fn is_tried_first(&self, tracked: &Tracked, decision: &EvictionDecision) -> bool {
-        tracked.attempts == 0 && self.is_operated(&tracked.pod, decision)
+        tracked.attempts == 0 && self.may_be_lifted(&tracked.pod, decision)
     }
 }

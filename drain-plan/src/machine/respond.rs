@@ -9,7 +9,7 @@ use super::state::{BlockReason, Blocked, EvictionInputs, PodState, Unevictable};
 use crate::eviction::EvictionResult;
 use crate::verdict::Impossible;
 use nodelife_core::disruption::{
-    BudgetKey, BudgetRefusal, EvictionDecision, Limit, decide, is_operated,
+    BudgetKey, BudgetRefusal, EvictionDecision, Limit, decide, may_be_lifted,
 };
 use nodelife_core::object::Pod;
 use nodelife_core::text::Str;
@@ -185,8 +185,8 @@ impl Machine {
         self.set(uid, state);
     }
 
-    pub(super) fn is_operated(&self, pod: &Pod, decision: &EvictionDecision) -> bool {
-        is_operated(pod, decision, &self.store.budgets, &self.store.workloads)
+    pub(super) fn may_be_lifted(&self, pod: &Pod, decision: &EvictionDecision) -> bool {
+        may_be_lifted(pod, decision, &self.store.budgets)
     }
 
     /// How long a pod waits that its budget refused. An operator that acts on the attempt is at
@@ -194,7 +194,7 @@ impl Machine {
     fn budget_wait(&self, uid: &Str) -> (i64, i64) {
         let operated = self.pods.get(uid.as_str()).is_some_and(|tracked| {
             let decision = decide(&tracked.pod, &self.store.budgets);
-            self.is_operated(&tracked.pod, &decision)
+            self.may_be_lifted(&tracked.pod, &decision)
         });
         if operated {
             IN_PROGRESS_WAIT
@@ -251,7 +251,7 @@ impl Machine {
             _ => Vec::new(),
         };
         let decision = EvictionDecision::SeveralBudgets(budgets.clone());
-        if self.is_operated(&tracked.pod, &decision) || self.settings.wait_for_impossible {
+        if self.may_be_lifted(&tracked.pod, &decision) || self.settings.wait_for_impossible {
             let block = BlockReason::SeveralBudgets(budgets);
             self.retry_later(uid, block, IN_PROGRESS_WAIT, InputsChanged(seen));
         } else {

@@ -9,7 +9,7 @@ use crate::eviction::Throttle;
 use crate::returning::ReturnReason;
 use crate::stuck::diagnosis;
 use crate::verdict::{Impossible, MissingFlag, SkipReason};
-use nodelife_core::disruption::{BudgetKey, BudgetRefusal, IMPLICIT_TIMEOUT};
+use nodelife_core::disruption::{BudgetKey, BudgetName, BudgetRefusal, IMPLICIT_TIMEOUT};
 use nodelife_core::object::{Node, Pod};
 use nodelife_core::operator::Outlook;
 use nodelife_core::text::Str;
@@ -199,7 +199,7 @@ pub enum BlockReason {
         has: i32,
     },
     /// More than one budget selects it, and an operator may change that.
-    SeveralBudgets(Vec<BudgetKey>),
+    SeveralBudgets(Vec<BudgetName>),
     Throttled(Throttle),
     /// A webhook asked to come back later, or denied for the first times.
     Denied(String),
@@ -308,8 +308,8 @@ impl fmt::Display for BlockReason {
                 f.write_str("blocked by more than one budget at once")
             }
             Self::SeveralBudgets(budgets) => {
-                write!(f, "blocked by {} budgets at once:", budgets.len())?;
-                budgets.iter().try_for_each(|budget| write!(f, " {budget}"))
+                let (count, names) = (budgets.len(), BudgetName::list(budgets));
+                write!(f, "blocked by {count} budgets at once: {names}")
             }
             Self::Throttled(Throttle::PriorityAndFairness) => {
                 f.write_str("throttled by the API server's priority and fairness")

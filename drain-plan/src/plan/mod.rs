@@ -21,7 +21,9 @@ use super::verdict::{Impossible, PodVerdict, SkipReason, WaitReason};
 use context::tier;
 use control_plane::quorum_warnings;
 use estimate::{PlannedEviction, Schedule};
-use nodelife_core::disruption::{BudgetKey, Budgets, EvictionDecision, Exemption, ImplicitBudget};
+use nodelife_core::disruption::{
+    BudgetKey, BudgetName, Budgets, EvictionDecision, Exemption, ImplicitBudget,
+};
 use nodelife_core::scheduling::Placement;
 use nodelife_core::text::Str;
 use nodelife_core::workload::Workloads;
@@ -395,8 +397,9 @@ fn because(decision: &EvictionDecision) -> String {
         EvictionDecision::BudgetsUnreadable => "unknown whether a budget protects it".to_owned(),
         EvictionDecision::SeveralBudgets(budgets) => {
             format!(
-                "selected by {} budgets; an operator may remove some of them",
-                budgets.len()
+                "selected by {} budgets ({}); an operator may remove some of them",
+                budgets.len(),
+                BudgetName::list(budgets)
             )
         }
     }

@@ -8,6 +8,7 @@ use nodelife_core::object::{
     Budget, BudgetStatus, Condition, IntOrString, LabelSelector, OwnerReference, Pod, PodCondition,
     Workload, WorkloadKind, WorkloadSpec, WorkloadStatus,
 };
+use nodelife_core::operator::is_guarded;
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
 use nodelife_core::workload::Workloads;
@@ -22,6 +23,8 @@ struct Cluster {
     budget: Budget,
     pods: Vec<Pod>,
     workloads: Vec<Workload>,
+    /// The scale of the controllers that nodelife does not read.
+    scaled: Vec<Workload>,
 }
 
 /// What controls the pods of a group.
@@ -30,9 +33,35 @@ enum Controller {
     ReplicaSet,
     StatefulSet,
     Job,
-    /// Of a kind that Kubernetes does not bring along.
+    /// A kind that nodelife does not know, which has a scale.
     Custom,
+    /// A StatefulSet that such a kind owns.
+    CustomSet,
+    /// An operator that nodelife knows.
+    Operator,
     None,
+}
+
+/// What the budget belongs to.
+#[derive(Clone, Copy, Debug)]
+enum BudgetOwner {
+    None,
+    /// A kind that nodelife does not know, as controller or not.
+    Custom {
+        controller: bool,
+    },
+    /// A workload of Kubernetes itself.
+    Deployment,
+}
+
+fn reference(api_version: &str, kind: &str, name: &Str) -> OwnerReference {
+    OwnerReference {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        name: name.clone(),
+        uid: name.clone(),
+        controller: true,
+    }
 }
 
 impl Cluster {
@@ -47,7 +76,21 @@ impl Cluster {
             budget,
             pods: Vec::new(),
             workloads: Vec::new(),
+            scaled: Vec::new(),
         }
+    }
+
+    fn of(mut self, owner: BudgetOwner) -> Self {
+        let owner = match owner {
+            BudgetOwner::None => return self,
+            BudgetOwner::Custom { controller } => OwnerReference {
+                controller,
+                ..reference("example.com/v1", "Cluster", &"above".into())
+            },
+            BudgetOwner::Deployment => reference("apps/v1", "Deployment", &"web".into()),
+        };
+        self.budget.metadata.owner_references = vec![owner].into();
+        self
     }
 
     /// Adds a workload of `replicas` with one pod for each of `ready`.
@@ -55,21 +98,20 @@ impl Cluster {
         let name = Str::from(format!("app-{}", self.pods.len()));
         let (api_version, kind) = match controller {
             Controller::ReplicaSet => ("apps/v1", WorkloadKind::ReplicaSet.as_str()),
-            Controller::StatefulSet => ("apps/v1", WorkloadKind::StatefulSet.as_str()),
+            Controller::StatefulSet | Controller::CustomSet => {
+                ("apps/v1", WorkloadKind::StatefulSet.as_str())
+            }
             Controller::Job => ("batch/v1", WorkloadKind::Job.as_str()),
             Controller::Custom => ("example.com/v1", "Cluster"),
+            Controller::Operator => ("postgresql.cnpg.io/v1", "Cluster"),
             Controller::None => ("", ""),
         };
-        let reference = OwnerReference {
-            api_version: api_version.into(),
-            kind: kind.into(),
-            name: name.clone(),
-            uid: name.clone(),
-            controller: true,
-        };
-        if let Some(kind) = WorkloadKind::of(&reference) {
+        let owner = reference(api_version, kind, &name);
+        if !matches!(controller, Controller::None) {
+            // Kinds of others have a scale, which only the disruption controller reads.
+            let kind = WorkloadKind::of(&owner);
             let mut workload = Workload {
-                kind,
+                kind: kind.unwrap_or(WorkloadKind::ReplicaSet),
                 metadata: nodelife_core::object::Meta::default(),
                 spec: WorkloadSpec {
                     replicas: Some(replicas),
@@ -80,7 +122,15 @@ impl Cluster {
             workload.metadata.namespace = NAMESPACE.into();
             workload.metadata.name = name.clone();
             workload.metadata.uid = name.clone();
-            self.workloads.push(workload);
+            if matches!(controller, Controller::CustomSet) {
+                let above = reference("example.com/v1", "Cluster", &"above".into());
+                workload.metadata.owner_references = vec![above].into();
+            }
+            if kind.is_some() {
+                self.workloads.push(workload);
+            } else {
+                self.scaled.push(workload);
+            }
         }
         for (i, ready) in ready.iter().enumerate() {
             let mut pod = Pod::default();
@@ -88,7 +138,7 @@ impl Cluster {
             pod.metadata.name = Str::from(format!("{name}-{i}"));
             pod.metadata.uid = pod.metadata.name.clone();
             if !matches!(controller, Controller::None) {
-                pod.metadata.owner_references = vec![reference.clone()].into();
+                pod.metadata.owner_references = vec![owner.clone()].into();
             }
             pod.spec.node_name = "n".into();
             pod.status.phase = "Running".into();
@@ -110,8 +160,22 @@ impl Cluster {
 
     /// Writes the status as the disruption controller does.
     fn sync(mut self) -> Self {
-        let pods: Vec<&Pod> = self.pods.iter().collect();
-        self.budget.status = match self.budget.count(&pods, &self.known(), now()) {
+        // The controller reads the scale of any kind, as it does that of a ReplicaSet.
+        let mut pods = self.pods.clone();
+        for pod in &mut pods {
+            let mut owners = pod.metadata.owner_references.to_vec();
+            for owner in &mut owners {
+                if WorkloadKind::of(owner).is_none() {
+                    *owner = reference("apps/v1", "ReplicaSet", &owner.name);
+                }
+            }
+            pod.metadata.owner_references = owners.into();
+        }
+        let pods: Vec<&Pod> = pods.iter().collect();
+        let mut workloads = Workloads::default();
+        let all = self.workloads.iter().chain(&self.scaled);
+        workloads.add_listed(WorkloadKind::ALL, all.cloned());
+        self.budget.status = match self.budget.count(&pods, &workloads, now()) {
             Ok(counts) => BudgetStatus {
                 disruptions_allowed: counts.allowed,
                 current_healthy: counts.healthy,
@@ -149,8 +213,8 @@ impl Cluster {
             .is_empty()
     }
 
-    /// What the drain says of each pod that the budget holds back, unless an operator may lift it.
-    fn is_impossible(&self) -> Vec<bool> {
+    /// Whether the drain calls the eviction impossible of each pod that the budget holds back.
+    fn impossible(&self) -> Vec<(Pod, bool)> {
         let workloads = self.known();
         let permissions = Permissions {
             force: true,
@@ -165,16 +229,20 @@ impl Cluster {
         };
         inventory(&self.pods, &permissions, context)
             .into_iter()
-            .filter(|item| !workloads.is_custom(&item.pod))
             .filter_map(|item| match item.verdict {
-                PodVerdict::Impossible(Impossible::NeverAllows { .. }) => Some(true),
+                PodVerdict::Impossible(Impossible::NeverAllows { .. }) => Some((item.pod, true)),
                 PodVerdict::Evict(EvictionDecision::Refused {
                     refusal: BudgetRefusal::Exhausted { .. },
                     ..
-                }) => Some(false),
+                }) => Some((item.pod, false)),
                 _ => None,
             })
             .collect()
+    }
+
+    /// The same without the pods.
+    fn verdicts(&self) -> Vec<bool> {
+        self.impossible().into_iter().map(|(_, is)| is).collect()
     }
 }
 
@@ -195,11 +263,18 @@ fn cluster() -> impl Strategy<Value = Cluster> {
         2 => Just(Controller::StatefulSet),
         1 => Just(Controller::Job),
         1 => Just(Controller::Custom),
+        2 => Just(Controller::CustomSet),
+        2 => Just(Controller::Operator),
         1 => Just(Controller::None),
     ];
     let ready = prop::collection::vec(prop::bool::weighted(0.8), 0..6);
     let groups = prop::collection::vec((controller, 0..6, ready), 1..3);
-    (value(), any::<bool>(), groups).prop_map(|(value, min, groups)| {
+    let owner = prop_oneof![
+        4 => Just(BudgetOwner::None),
+        1 => any::<bool>().prop_map(|controller| BudgetOwner::Custom { controller }),
+        1 => Just(BudgetOwner::Deployment),
+    ];
+    (value(), any::<bool>(), groups, owner).prop_map(|(value, min, groups, owner)| {
         let (min, max) = if min {
             (Some(value), None)
         } else {
@@ -209,7 +284,7 @@ fn cluster() -> impl Strategy<Value = Cluster> {
             Cluster::new(min, max),
             |cluster, (controller, replicas, ready)| cluster.with(controller, replicas, &ready),
         );
-        cluster.sync()
+        cluster.of(owner).sync()
     })
 }
 
@@ -219,8 +294,9 @@ proptest! {
     #[test]
     fn audit_and_drain_judge_every_budget_alike(cluster in cluster()) {
         let found = cluster.is_found();
-        for impossible in cluster.is_impossible() {
-            prop_assert_eq!(found, impossible);
+        for (pod, impossible) in cluster.impossible() {
+            // The audit judges a budget for all of its pods. Those of an operator may still go.
+            prop_assert_eq!(found && !is_guarded(&pod), impossible);
         }
     }
 }
@@ -233,11 +309,34 @@ fn a_missing_pod_does_not_make_a_budget_block_forever() {
     assert_eq!(missing.budget.status.expected_pods, 3);
     assert_eq!(missing.budget.status.disruptions_allowed, 0);
     assert!(!missing.is_found());
-    assert_eq!(missing.is_impossible(), [false; 3]);
+    assert_eq!(missing.verdicts(), [false; 3]);
 
     let full = least(3).with(Controller::ReplicaSet, 3, &[true; 3]).sync();
     assert!(full.is_found());
-    assert_eq!(full.is_impossible(), [true; 3]);
+    assert_eq!(full.verdicts(), [true; 3]);
+}
+
+#[test]
+fn an_unknown_owner_of_pods_is_no_operator_that_acts() {
+    let least = |count| Cluster::new(Some(IntOrString::Int(count)), None);
+    let users = least(3).with(Controller::CustomSet, 3, &[true; 3]).sync();
+    assert!(users.is_found());
+    assert_eq!(users.verdicts(), [true; 3]);
+
+    let owner = BudgetOwner::Custom { controller: true };
+    let owned = least(3).with(Controller::CustomSet, 3, &[true; 3]);
+    let owned = owned.of(owner).sync();
+    assert!(!owned.is_found());
+    assert_eq!(owned.verdicts(), [false; 3]);
+    let refusal = owned.budget.refusal().unwrap().to_string();
+    assert!(
+        refusal.ends_with("; it belongs to Cluster above"),
+        "{refusal}"
+    );
+
+    let guarded = Cluster::new(None, Some(IntOrString::Int(0)));
+    let guarded = guarded.with(Controller::Operator, 2, &[true; 2]);
+    assert!(!guarded.sync().is_found());
 }
 
 #[test]

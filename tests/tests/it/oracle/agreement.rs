@@ -9,7 +9,7 @@ use nodelife_core::workload::Workloads;
 use nodelife_drain_plan::{Impossible, InventoryContext, Permissions, PodVerdict, inventory};
 
 /// Whether the audit finds NL-PDB-001, after checking that the drain calls the eviction of exactly
-/// those pods impossible that this budget holds back, unless an operator may lift it.
+/// those pods impossible that this budget holds back.
 pub(super) fn never_allows(
     budget: &Budget,
     pods: &[Pod],
@@ -49,7 +49,7 @@ pub(super) fn never_allows(
             PodVerdict::Evict(EvictionDecision::Refused {
                 refusal: BudgetRefusal::Exhausted { .. },
                 ..
-            }) if !known.is_custom(&item.pod) => false,
+            }) => false,
             _ => continue,
         };
         if impossible != found {
