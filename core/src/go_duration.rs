@@ -1,6 +1,7 @@
 //! Durations in Go's notation.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -91,6 +92,35 @@ fn scaled(number: &str, unit: i64) -> Option<i64> {
     let part = i64::try_from(i128::from(unit) * part / divisor).ok()?;
     whole.checked_mul(unit)?.checked_add(part)
 }
+
+/// A time limit: a duration in Go's notation that is not negative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeLimit(pub Duration);
+
+impl FromStr for TimeLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let duration = GoDuration::parse(text).and_then(GoDuration::unsigned);
+        duration
+            .map(Self)
+            .ok_or_else(|| format!("'{text}' is not a duration such as 30s, 5m or 1h30m"))
+    }
+}
+
+impl fmt::Display for TimeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanoseconds = i64::try_from(self.0.as_nanos()).unwrap_or(i64::MAX);
+        GoDuration(nanoseconds).fmt(f)
+    }
+}
+
+impl TimeLimit {
+    /// Its texts, as a pattern of a JSON Schema.
+    pub const PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$";
+}
+
+crate::as_text!(TimeLimit, "pattern": TimeLimit::PATTERN, "maxLength": 32);
 
 impl fmt::Display for GoDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -127,6 +127,40 @@ impl Interner {
     }
 }
 
+/// Has a type read and written as text in JSON: with its `FromStr` and its `Display`. The rest is its
+/// JSON Schema beside the type.
+#[macro_export]
+macro_rules! as_text {
+    ($type:ty $(, $key:literal: $value:expr)*) => {
+        impl ::serde::Serialize for $type {
+            fn serialize<S: ::serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.collect_str(self)
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $type {
+            fn deserialize<D: ::serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text: ::std::borrow::Cow<'de, str> = ::serde::Deserialize::deserialize(from)?;
+                text.parse().map_err(::serde::de::Error::custom)
+            }
+        }
+
+        impl ::schemars::JsonSchema for $type {
+            fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn json_schema(_: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
+                ::schemars::json_schema!({"type": "string" $(, $key: $value)*})
+            }
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

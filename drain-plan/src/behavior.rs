@@ -54,7 +54,7 @@ impl fmt::Display for Behavior {
 }
 
 /// A treatment for the pods with some labels.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodRule {
     pub selector: LabelSelector,
     pub behavior: Behavior,
@@ -80,6 +80,8 @@ impl fmt::Display for PodRule {
         write!(f, "{}:{}", self.selector, self.behavior)
     }
 }
+
+nodelife_core::as_text!(PodRule, "maxLength": 512);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BehaviorSource {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::behavior::{self, Behavior};
-use super::options::Permissions;
+use super::options::{Consent, PodPolicy};
 use super::returning::ReturnReason;
 use super::scope::PlanScope;
 use super::verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};
@@ -42,13 +42,9 @@ pub struct InventoryItem {
 }
 
 /// The verdict for one pod of a node that is to be drained.
-pub fn inspect(
-    pod: &Pod,
-    permissions: &Permissions,
-    context: InventoryContext<'_>,
-) -> InventoryItem {
+pub fn inspect(pod: &Pod, policy: &PodPolicy, context: InventoryContext<'_>) -> InventoryItem {
     let mut notes = Notes::default();
-    let mut verdict = verdict(pod, permissions, context, &mut notes);
+    let mut verdict = verdict(pod, policy, context, &mut notes);
     let covers = |scope: &PlanScope| scope.covers(pod, &notes.losses);
     let removes = matches!(
         verdict,
@@ -57,13 +53,13 @@ pub fn inspect(
             | PodVerdict::Await(WaitReason::Completion(_))
             | PodVerdict::Skip(SkipReason::DaemonSetLast)
     );
-    if removes && !permissions.approved.as_deref().is_none_or(covers) {
+    if removes && !policy.consent.approved.as_deref().is_none_or(covers) {
         verdict = PodVerdict::Refuse(vec![MissingFlag::NotPlanned], None);
     }
     InventoryItem {
         pod: pod.clone(),
         verdict,
-        order: behavior::order(pod, &permissions.rules),
+        order: behavior::order(pod, &policy.filter.rules),
         losses: notes.losses,
         warnings: notes.warnings,
     }
@@ -79,12 +75,12 @@ struct Notes {
 /// The verdicts for all pods of `nodes`, by namespace and name.
 pub fn inventory<'a>(
     pods: impl IntoIterator<Item = &'a Pod>,
-    permissions: &Permissions,
+    policy: &PodPolicy,
     context: InventoryContext<'_>,
 ) -> Vec<InventoryItem> {
     let mut items: Vec<InventoryItem> = pods
         .into_iter()
-        .map(|pod| inspect(pod, permissions, context))
+        .map(|pod| inspect(pod, policy, context))
         .collect();
     items.sort_by_cached_key(|item| {
         let meta = &item.pod.metadata;
@@ -95,28 +91,28 @@ pub fn inventory<'a>(
 
 fn verdict(
     pod: &Pod,
-    permissions: &Permissions,
+    policy: &PodPolicy,
     context: InventoryContext<'_>,
     notes: &mut Notes,
 ) -> PodVerdict {
     if pod.is_mirror() {
         return PodVerdict::Skip(SkipReason::Mirror);
     }
-    if let Some(selector) = &permissions.pod_selector
+    if let Some(selector) = &policy.filter.pod_selector
         && !selector.matches(&pod.metadata.labels)
     {
         return PodVerdict::Skip(SkipReason::NotSelected);
     }
-    let asked = behavior::behavior(pod, &permissions.rules).filter(|_| !permissions.named);
+    let asked = behavior::behavior(pod, &policy.filter.rules).filter(|_| !policy.filter.named);
     let controller = pod.metadata.controller();
     let presence = controller.map(|reference| context.workloads.presence(reference));
-    let of_daemon_set = controller.is_some_and(|c| c.kind == "DaemonSet") && !permissions.named;
+    let of_daemon_set = controller.is_some_and(|c| c.kind == "DaemonSet") && !policy.filter.named;
     if of_daemon_set && presence != Some(Presence::Absent) {
         let asked = matches!(asked, Some((Behavior::Skip, _)));
-        if !permissions.evict_daemon_sets || asked || pod.is_terminating() {
+        if !policy.consent.evict_daemon_sets || asked || pod.is_terminating() {
             return PodVerdict::Skip(SkipReason::DaemonSet);
         }
-        let needs = needs(pod, permissions, context.workloads, notes);
+        let needs = needs(pod, &policy.consent, context.workloads, notes);
         return if needs.is_empty() {
             PodVerdict::Skip(SkipReason::DaemonSetLast)
         } else {
@@ -127,7 +123,8 @@ fn verdict(
         return PodVerdict::Skip(SkipReason::Asked(origin));
     }
     if let Some(due) = pod.metadata.deletion_timestamp {
-        let overdue = permissions
+        let overdue = policy
+            .filter
             .skip_overdue
             .is_some_and(|limit| context.now.duration_since(due) > limit);
         return if overdue {
@@ -144,10 +141,13 @@ fn verdict(
     if let Some((Behavior::WaitCompleted, origin)) = asked {
         return PodVerdict::Await(WaitReason::Completion(origin));
     }
-    let needs = needs(pod, permissions, context.workloads, notes);
+    let needs = needs(pod, &policy.consent, context.workloads, notes);
     let decision = decide(pod, context.budgets);
     let bypassed = |why: &Impossible| {
-        permissions.disable_eviction || why.budget().is_some_and(|b| permissions.bypass.contains(b))
+        policy.consent.disable_eviction
+            || why
+                .budget()
+                .is_some_and(|b| policy.consent.bypass.contains(b))
     };
     let outlook = context.operators.outlook(pod, decision.is_refused());
     let never = outlook.clone().filter(Outlook::is_never);
@@ -174,7 +174,7 @@ fn verdict(
 /// The flags that are missing; those that were given become warnings.
 fn needs(
     pod: &Pod,
-    permissions: &Permissions,
+    consent: &Consent,
     workloads: &Workloads,
     notes: &mut Notes,
 ) -> Vec<MissingFlag> {
@@ -190,7 +190,7 @@ fn needs(
     for (annotation, _) in protections(pod) {
         weigh(
             MissingFlag::Unprotect(annotation),
-            !permissions.respect_annotations,
+            !consent.respect_annotations,
         );
     }
     let mut volumes = pod.spec.volumes.iter().filter_map(|v| v.empty_dir.as_ref());
@@ -198,17 +198,14 @@ fn needs(
         let memory = first.medium == "Memory" && volumes.all(|v| v.medium == "Memory");
         weigh(
             MissingFlag::DeleteEmptyDir { memory },
-            permissions.delete_emptydir_data,
+            consent.delete_emptydir_data,
         );
     }
     match pod.metadata.controller() {
-        None => weigh(MissingFlag::NoController, permissions.force),
+        None => weigh(MissingFlag::NoController, consent.force),
         Some(reference) if workloads.presence(reference) == Presence::Absent => {
             let (kind, name) = (reference.kind.clone(), reference.name.clone());
-            weigh(
-                MissingFlag::ControllerGone { kind, name },
-                permissions.force,
-            );
+            weigh(MissingFlag::ControllerGone { kind, name }, consent.force);
         }
         Some(_) => {}
     }

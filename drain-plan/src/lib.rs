@@ -27,10 +27,10 @@ pub use machine::{
     NodeReport, Outcome, PodCounts, PodReport, PodState, ReplicaCount, StopReason, Tracked,
     Unevictable,
 };
-pub use options::{Bypass, DrainOptions, EvictionOrder, InUse, Permissions, Share};
+pub use options::{Bypass, Consent, DrainOptions, InUse, PodFilter, PodPolicy, Share};
 pub use plan::{Action, DrainPlan, Estimate, PlanContext, PlanOptions, PlannedPod, Seconds};
 pub use returning::ReturnReason;
-pub use scope::{Manner, PlanScope, SavedPlan};
+pub use scope::{EvictionSettings, PlanScope, SavedPlan};
 pub use store::Store;
 pub use stuck::diagnosis;
 pub use verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};

@@ -12,12 +12,30 @@ use nodelife_core::disruption::{BudgetKey, ImplicitBudget};
 use nodelife_core::object::{LabelSelector, Pod};
 use nodelife_core::text::Str;
 
-/// What the user allows, as `kubectl drain` v1.36 means it.
+/// The pods of a drain: which are meant, and what the user agrees to.
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-pub struct Permissions {
+pub struct PodPolicy {
+    pub filter: PodFilter,
+    pub consent: Consent,
+}
+
+/// Which pods are drained, and how each is treated.
+#[derive(Clone, Debug, Default)]
+pub struct PodFilter {
     /// The pods are named: all but static ones are meant.
     pub named: bool,
+    /// `--pod-selector`: other pods are left alone.
+    pub pod_selector: Option<LabelSelector>,
+    /// `--pod-rule`
+    pub rules: Vec<PodRule>,
+    /// `--skip-wait-for-delete-timeout`: do not wait for pods whose deletion is overdue by more.
+    pub skip_overdue: Option<SignedDuration>,
+}
+
+/// What the user agrees to, as `kubectl drain` v1.36 means it.
+#[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct Consent {
     /// `--force`: pods that nothing will bring back may go.
     pub force: bool,
     pub delete_emptydir_data: bool,
@@ -27,15 +45,8 @@ pub struct Permissions {
     pub evict_daemon_sets: bool,
     /// `--respect-annotations`: protected pods stay.
     pub respect_annotations: bool,
-    /// `--bypass-pdb`: budgets that are waited for and then passed by.
+    /// `--bypass-pdb`: budgets that may be bypassed after a timeout.
     pub bypass: BTreeSet<BudgetKey>,
-    /// `--pod-selector`: other pods are left alone.
-    pub pod_selector: Option<LabelSelector>,
-    /// `--pod-rule`
-    pub rules: Vec<PodRule>,
-    /// `--skip-wait-for-delete-timeout`: pods whose deletion is due for longer are
-    /// not waited for.
-    pub skip_overdue: Option<SignedDuration>,
     /// What an approved plan removes: other pods are refused.
     pub approved: Option<Arc<PlanScope>>,
 }
@@ -44,12 +55,14 @@ pub struct Permissions {
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct DrainOptions {
-    pub permissions: Permissions,
+    pub policy: PodPolicy,
     /// When it ends, done or not.
     pub deadline: Option<Timestamp>,
     /// How many nodes are emptied at once; 0 is 1.
     pub concurrency: usize,
-    pub order: EvictionOrder,
+    /// Whether pods of a lower priority go first. Pods that only a budget blocks delay no others:
+    /// some budgets are lifted when the other pods have gone (storage daemons).
+    pub by_priority: bool,
     /// What spares workloads that have no budget.
     pub implicit: Option<ImplicitBudget>,
     /// Seconds that each pod has to stop, where the user said so.
@@ -114,23 +127,11 @@ pub struct Bypass {
     pub budgets: BTreeSet<BudgetKey>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EvictionOrder {
-    /// All pods at once, as their budgets allow.
-    #[default]
-    None,
-    /// By priority, the lowest first: the next tier begins when the one before is gone.
-    /// Pods that only a budget blocks delay no others: some budgets are lifted when the
-    /// other pods have gone (storage daemons).
-    Priority,
-}
+/// The order of a pod among the others: those of a lower tier go first.
+pub(crate) type Tier = (i32, i32);
 
-impl EvictionOrder {
-    /// The priority by which a pod is ordered.
-    pub(crate) fn priority(self, pod: &Pod) -> i32 {
-        match self {
-            Self::None => 0,
-            Self::Priority => pod.spec.priority.unwrap_or(0),
-        }
-    }
+/// The tier of a pod by its `order=N` and, if the user asks for that, its priority.
+pub(crate) fn tier(order: i32, pod: &Pod, by_priority: bool) -> Tier {
+    let priority = pod.spec.priority.filter(|_| by_priority);
+    (order, priority.unwrap_or(0))
 }

@@ -1,25 +1,26 @@
 //! `PlanScope`: the part of a plan that an approval covers, and its digest.
 //!
-//! An approval says: the pods of these workloads leave these nodes, in this manner. The scope
-//! therefore has the nodes, the [`Manner`], and each workload that loses pods with what is lost
-//! with them. It has no pods of workloads, no waves, reasons and times: a pod that its controller
-//! has replaced, a restart or a heartbeat change nothing. It has no budgets but those that may be
-//! bypassed: all others hold as they are at the time of each eviction. It has no pods that stay: a
-//! drain that removes less than its plan is covered by it.
+//! An approval says: the pods of these workloads leave these nodes, with these settings. The scope
+//! therefore has the nodes, the [`EvictionSettings`], and each workload that loses pods with what is
+//! lost with them. It has no single pods of workloads, no waves, reasons or times, so that a pod that
+//! its controller has replaced, a restart or a heartbeat change nothing. Of the budgets it has only
+//! those that may be bypassed: all others hold as they are at the time of each eviction. It has no
+//! pods that stay, so that it covers a drain that removes less than its plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use nodelife_core::object::{OwnerReference, Pod};
 use nodelife_core::text::Str;
 
-/// The settings of a drain that decide how pods go.
+/// The settings of a drain that an approval covers: how pods are evicted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Manner {
+pub struct EvictionSettings {
     /// Whether pods are deleted instead of evicted, bypassing their budgets.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub disable_eviction: bool,
@@ -43,35 +44,18 @@ pub struct Manner {
     pub surge: Option<Str>,
 }
 
-impl Manner {
+impl EvictionSettings {
     /// Each setting with its value; those of no effect are left out.
-    fn settings(&self) -> BTreeMap<&'static str, String> {
-        let flag = |on: bool| on.then(|| "true".to_owned());
-        let bypassed: Vec<&str> = self.bypass_pdb.iter().map(Str::as_str).collect();
-        let all = [
-            ("disableEviction", flag(self.disable_eviction)),
-            (
-                "gracePeriodSeconds",
-                self.grace_period_seconds.map(|s| s.to_string()),
-            ),
-            ("evictDaemonSets", flag(self.evict_daemon_sets)),
-            (
-                "bypassPdb",
-                (!bypassed.is_empty()).then(|| bypassed.join(",")),
-            ),
-            (
-                "forceAfterSeconds",
-                self.force_after_seconds.map(|s| s.to_string()),
-            ),
-            (
-                "onImpossible",
-                self.on_impossible.as_ref().map(Str::to_string),
-            ),
-            ("surge", self.surge.as_ref().map(Str::to_string)),
-        ];
-        let given = all.into_iter();
-        given
-            .filter_map(|(name, value)| Some((name, value?)))
+    fn settings(&self) -> BTreeMap<String, String> {
+        let Ok(Value::Object(all)) = serde_json::to_value(self) else {
+            return BTreeMap::new();
+        };
+        let text = |value: Value| match value {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        all.into_iter()
+            .map(|(name, value)| (name, text(value)))
             .collect()
     }
 
@@ -85,7 +69,7 @@ impl Manner {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanScope {
     nodes: BTreeSet<Str>,
-    manner: Manner,
+    eviction: EvictionSettings,
     /// What is lost with the pods of each workload that loses some.
     removed: BTreeMap<Removed, BTreeSet<Str>>,
 }
@@ -114,10 +98,10 @@ impl fmt::Display for Removed {
 }
 
 impl PlanScope {
-    pub fn new(nodes: impl IntoIterator<Item = Str>, manner: Manner) -> Self {
+    pub fn new(nodes: impl IntoIterator<Item = Str>, eviction: EvictionSettings) -> Self {
         Self {
             nodes: nodes.into_iter().collect(),
-            manner,
+            eviction,
             removed: BTreeMap::new(),
         }
     }
@@ -148,8 +132,8 @@ impl PlanScope {
         for node in &self.nodes {
             text.extend(["node ", node, "\n"]);
         }
-        for (name, value) in self.manner.settings() {
-            text.extend([name, "=", &value, "\n"]);
+        for (name, value) in self.eviction.settings() {
+            text.extend([&name, "=", &value, "\n"]);
         }
         for entry in self.entries() {
             text.extend(["remove ", &entry, "\n"]);
@@ -191,10 +175,10 @@ impl PlanScope {
             .difference(&approved.nodes)
             .map(|node| format!("node/{node} is not drained by the approved plan"))
             .collect();
-        let (ours, theirs) = (self.manner.settings(), approved.manner.settings());
-        let names: BTreeSet<_> = ours.keys().chain(theirs.keys()).copied().collect();
+        let (ours, theirs) = (self.eviction.settings(), approved.eviction.settings());
+        let names: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
         for name in names {
-            let value = |of: &BTreeMap<&str, String>| {
+            let value = |of: &BTreeMap<String, String>| {
                 let value = of.get(name).map_or("not set", String::as_str);
                 value.to_owned()
             };
@@ -229,7 +213,7 @@ pub struct SavedPlan {
     nodes: Vec<Str>,
     digest: String,
     #[serde(default)]
-    manner: Manner,
+    eviction: EvictionSettings,
     pods: Vec<SavedPod>,
 }
 
@@ -258,7 +242,7 @@ impl SavedPlan {
                 nodelife_core::API_VERSION
             ));
         }
-        let mut scope = PlanScope::new(self.nodes.iter().cloned(), self.manner.clone());
+        let mut scope = PlanScope::new(self.nodes.iter().cloned(), self.eviction.clone());
         for pod in self.pods.iter().filter(|pod| pod.removed) {
             let which = (&*pod.namespace, &*pod.workload, &*pod.uid);
             scope.add(which, pod.losses.iter().map(Str::as_str));

@@ -1,6 +1,6 @@
 //! `Drain`: a drain that is planned, and runs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +12,8 @@ use tokio::time::Instant;
 
 use crate::executor::{Executor, ExecutorOptions};
 use crate::identity::DrainIdentity;
-use crate::interrupts::Interrupts;
-use crate::refusals::Refusals;
-use crate::reporter::Reporter;
-use crate::settings::DrainSettings;
-use crate::status::DrainStatus;
+use crate::reporter::{DrainStatus, Interrupts, Reporter};
+use crate::settings::DrainRequest;
 use crate::view::ClusterView;
 use crate::view::watches::Watches;
 
@@ -65,11 +62,22 @@ impl Prepared {
     }
 }
 
+/// The nodes that are left as they are, since pods of theirs need a permission or cannot be evicted.
+#[derive(Clone, Debug, Default)]
+pub struct Refusals {
+    /// What they make of the drain.
+    pub status: DrainStatus,
+    /// Whether these are all nodes.
+    pub all: bool,
+    /// The nodes, and why.
+    pub nodes: BTreeMap<Str, String>,
+}
+
 /// A drain that is planned and has changed nothing yet. It can be dropped.
 pub struct Drain {
     pub(crate) cluster: Cluster,
     /// None where pods are named.
-    pub(crate) settings: Option<DrainSettings>,
+    pub(crate) request: Option<DrainRequest>,
     pub(crate) plan: DrainPlan,
     pub(crate) machine: DrainOptions,
     pub(crate) view: ClusterView,
@@ -93,7 +101,7 @@ impl Drain {
     /// Binds it to an approved plan: a pod that this does not remove is left, also one that comes
     /// later.
     pub fn bind(&mut self, approved: Arc<PlanScope>) {
-        self.machine.permissions.approved = Some(approved);
+        self.machine.policy.consent.approved = Some(approved);
     }
 
     /// Waits until another plan of these nodes would be made, as far as the watches show what it
@@ -120,8 +128,8 @@ impl Drain {
 
     /// What an approval covers, and the pods that are in the way.
     fn outline(&self) -> Option<(PlanScope, BTreeSet<Str>)> {
-        let settings = self.settings.as_ref()?;
-        let plan = settings.plan(&self.view, self.cluster.clock().now());
+        let request = self.request.as_ref()?;
+        let plan = request.plan(&self.view, self.cluster.clock().now());
         let refused = plan.with(Action::Refuse);
         let refused = refused.chain(plan.with(Action::Impossible));
         let refused = refused.map(|pod| pod.uid.clone()).collect();

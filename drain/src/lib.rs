@@ -9,36 +9,29 @@ mod events;
 mod executor;
 mod gate;
 mod identity;
-mod interrupts;
 mod maintenance;
 mod node;
 mod prepare;
-mod refusals;
 mod removal;
 mod reporter;
 pub mod sentences;
 mod settings;
-mod shared;
-mod status;
 mod surge;
 mod view;
 mod warnings;
 
-pub use drain::{Drain, Prepared};
+pub use drain::{Drain, Prepared, Refusals};
 pub use gate::{Gate, GateLines};
 pub use identity::DrainIdentity;
-pub use interrupts::Interrupts;
 pub use maintenance::give_back;
 pub use node::uncordon::{UndoSettings, undo_drain};
 pub use prepare::{PodSettings, is_forbidden, plan_snapshot, prepare, prepare_pods};
-pub use refusals::Refusals;
 pub use removal::{RemovalMethod, check_evictions};
-pub use reporter::{DrainEnd, Level, Progress, Reporter};
+pub use reporter::{DrainEnd, DrainStatus, Interrupts, Level, Progress, Reporter};
 pub use settings::{
-    DrainSettings, MaxUnavailable, NodeSelection, OnImpossible, OnRefused, SurgeStrategy,
+    DrainRequest, DrainSettings, MaxUnavailable, NodeSelection, OnImpossible, SharedLimits,
+    flags_as_fields,
 };
-pub use shared::SharedLimits;
-pub use status::DrainStatus;
 pub use view::nodes::{SelectedNodes, select_nodes};
 pub use warnings::warn_of_pods;
 
@@ -54,12 +47,12 @@ mod tests {
     /// Compiles if programs can run many drains as tasks.
     fn drains(
         cluster: &Cluster,
-        (settings, undo): (&DrainSettings, &UndoSettings),
+        (request, undo): (&DrainRequest, &UndoSettings),
         (nodes, drain): (&[Node], Drain),
         interrupts: &mut dyn Interrupts,
         reporter: &mut dyn Reporter,
     ) {
-        can_be_a_task(prepare(cluster, settings, reporter));
+        can_be_a_task(prepare(cluster, request, reporter));
         can_be_a_task(undo_drain(cluster, nodes, undo, reporter));
         can_be_a_task(drain.run(DrainIdentity::of_process(), interrupts, reporter));
     }

@@ -9,8 +9,8 @@ use nodelife_core::text::Str;
 
 use crate::identity::DrainIdentity;
 use crate::node::uncordon::{UndoSettings, undo_drain};
+use crate::reporter::DrainStatus;
 use crate::reporter::Reporter;
-use crate::status::DrainStatus;
 
 impl DrainIdentity {
     /// The drain of a maintenance, whoever carries it out. `instance`: who reports the Events.

@@ -1,13 +1,14 @@
-//! `Reporter`: who is told what a drain does.
+//! `Reporter`, `Interrupts` and `DrainStatus`: how a drain reports, is stopped, and ends.
 
 use std::fmt::Display;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use nodelife_drain_plan::{DrainReport, Machine, Tracked};
-
-use crate::status::DrainStatus;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 /// How much a sentence matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub enum Level {
     Warning,
 }
 
-/// Takes in what a drain tells. All but sentences and errors may be ignored.
+/// Reports what a drain does. All but sentences and errors may be ignored.
 pub trait Reporter: Send {
     /// A sentence.
     fn tell(&mut self, level: Level, text: &dyn Display);
@@ -105,4 +106,52 @@ pub struct DrainEnd<'a> {
     pub status: DrainStatus,
     /// The nodes whose cordon is taken back.
     pub to_uncordon: &'a [Str],
+}
+
+/// What a drain comes to, ordered by which of two goes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DrainStatus {
+    /// Every node is drained.
+    #[default]
+    Done,
+    /// A node was refused, or all: a permission is needed; nothing was changed there.
+    Refused,
+    /// A budget is in the way; may succeed later.
+    Blocked,
+    /// Evicted, but not gone.
+    Stuck,
+    /// Cannot succeed as things are.
+    Impossible,
+    /// The state is not known, or an error ended the drain.
+    Failed,
+    /// Somebody asked to stop.
+    Interrupted,
+}
+
+impl DrainStatus {
+    /// The status of two things done in one drain. What is not known hides how bad the rest is, so it
+    /// goes first.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        self.max(other)
+    }
+}
+
+/// Requests to stop. The first has a drain send nothing more and wait for the answers to what it has
+/// sent, the second ends that wait, a third the uncordons of the end.
+pub trait Interrupts: Send {
+    /// Waits for the next. May be cancelled without losing one.
+    fn next(&mut self) -> BoxFuture<'_, ()>;
+}
+
+/// Each message is a request; without a sender there are none.
+impl Interrupts for UnboundedReceiver<()> {
+    fn next(&mut self) -> BoxFuture<'_, ()> {
+        async {
+            if self.recv().await.is_none() {
+                std::future::pending::<()>().await;
+            }
+        }
+        .boxed()
+    }
 }

@@ -46,6 +46,8 @@ impl FromStr for BudgetKey {
     }
 }
 
+crate::as_text!(BudgetKey, "pattern": "^[^/]+/[^/]+$", "maxLength": 512);
+
 impl Budget {
     /// Namespace and name.
     pub fn key(&self) -> BudgetKey {
@@ -103,11 +105,6 @@ impl Budgets {
     /// Whether they may not be seen.
     pub fn is_unreadable(&self) -> bool {
         self.unreadable
-    }
-
-    /// What was known last, also of budgets that may not be seen any more.
-    pub fn into_known(self) -> Vec<Budget> {
-        self.known.into_values().collect()
     }
 
     /// Takes up a new state of a budget.

@@ -1,7 +1,7 @@
 //! `NodeMaintenance`: a drain of nodes as an object of the cluster, which the controller carries out.
 //!
 //! These types are the CustomResourceDefinition in `manifests/controller/crd-nodemaintenance.yaml`:
-//! a test generates it from them.
+//! a test of the crate `nodelife-drain` generates it from them and from `DrainSettings`.
 
 mod spec;
 mod status;
@@ -10,10 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::object::Meta;
 
-pub use spec::{
-    Approval, AuditGateSpec, Gate, GateCondition, ImpossibleSpec, MaintenanceSpec, OrderSpec,
-    RefusedSpec, SettingsSpec, SurgeSpec, Window,
-};
+pub use spec::{Approval, AuditGateSpec, Gate, GateCondition, MaintenanceSpec, Window};
 pub use status::{
     MAX_UNSETTLED, MAX_WORKLOADS, MaintenanceCondition, MaintenanceStatus, NodeCounts, NodeState,
     NodeStatus, PlanStatus, UnsettledPod, condition,
@@ -70,6 +67,3 @@ impl NodeMaintenance {
         self.metadata.deletion_timestamp.is_some()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,6 +3,7 @@ use jiff::SignedDuration;
 use super::*;
 use crate::behavior::BehaviorSource;
 use crate::fixtures::{budget, owner, pod, workload};
+use crate::options::PodFilter;
 use nodelife_core::object::{Budget, EmptyDir, Volume, WorkloadKind};
 
 fn workloads() -> Workloads {
@@ -17,7 +18,7 @@ fn workloads() -> Workloads {
     workloads
 }
 
-fn judge(pod: &Pod, permissions: &Permissions, budgets: &[Budget]) -> PodVerdict {
+fn judge(pod: &Pod, policy: &PodPolicy, budgets: &[Budget]) -> PodVerdict {
     let budgets = Budgets::of(budgets.iter().cloned());
     let context = InventoryContext {
         budgets: &budgets,
@@ -26,11 +27,11 @@ fn judge(pod: &Pod, permissions: &Permissions, budgets: &[Budget]) -> PodVerdict
         pods: &[],
         now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
     };
-    inspect(pod, permissions, context).verdict
+    inspect(pod, policy, context).verdict
 }
 
 fn plain(pod: &Pod) -> PodVerdict {
-    judge(pod, &Permissions::default(), &[])
+    judge(pod, &PodPolicy::default(), &[])
 }
 
 fn owned_by(api_version: &str, kind: &str, name: &str) -> Pod {
@@ -58,9 +59,12 @@ fn an_orphan_of_a_replica_set_needs_force() {
         plain(&orphan),
         PodVerdict::Refuse(needs, None) if matches!(needs[..], [MissingFlag::ControllerGone { .. }])
     ));
-    let force = Permissions {
-        force: true,
-        ..Permissions::default()
+    let force = PodPolicy {
+        consent: Consent {
+            force: true,
+            ..Consent::default()
+        },
+        ..PodPolicy::default()
     };
     assert!(matches!(judge(&orphan, &force, &[]), PodVerdict::Evict(_)));
 }
@@ -108,17 +112,20 @@ fn a_memory_backed_empty_dir_is_said_to_be_one() {
 
 #[test]
 fn a_flag_that_was_given_leaves_a_warning() {
-    let permissions = Permissions {
-        force: true,
-        delete_emptydir_data: true,
-        ..Permissions::default()
+    let policy = PodPolicy {
+        consent: Consent {
+            force: true,
+            delete_emptydir_data: true,
+            ..Consent::default()
+        },
+        ..PodPolicy::default()
     };
     let mut pod = with_empty_dir("");
     pod.metadata.owner_references.clear();
     let budgets = Budgets::default();
     let item = inspect(
         &pod,
-        &permissions,
+        &policy,
         InventoryContext {
             budgets: &budgets,
             workloads: &workloads(),
@@ -154,9 +161,12 @@ fn mirror_pods_stay_and_terminating_ones_are_waited_for() {
         plain(&terminating),
         PodVerdict::Await(WaitReason::Terminating)
     );
-    let skip = Permissions {
-        skip_overdue: Some(SignedDuration::from_mins(30)),
-        ..Permissions::default()
+    let skip = PodPolicy {
+        filter: PodFilter {
+            skip_overdue: Some(SignedDuration::from_mins(30)),
+            ..PodFilter::default()
+        },
+        ..PodPolicy::default()
     };
     assert_eq!(
         judge(&terminating, &skip, &[]),
@@ -191,9 +201,12 @@ fn annotations_protect_only_when_they_are_respected() {
         .annotations
         .insert("karpenter.sh/do-not-disrupt".into(), "true".into());
     assert!(matches!(plain(&pod), PodVerdict::Evict(_)));
-    let respect = Permissions {
-        respect_annotations: true,
-        ..Permissions::default()
+    let respect = PodPolicy {
+        consent: Consent {
+            respect_annotations: true,
+            ..Consent::default()
+        },
+        ..PodPolicy::default()
     };
     assert!(matches!(judge(&pod, &respect, &[]), PodVerdict::Refuse(..)));
 }
@@ -202,7 +215,7 @@ fn annotations_protect_only_when_they_are_respected() {
 fn a_budget_that_can_never_allow_is_impossible() {
     let verdict = judge(
         &pod("a", "n"),
-        &Permissions::default(),
+        &PodPolicy::default(),
         &[budget("web", 0, 3, 3)],
     );
     let PodVerdict::Impossible(why) = verdict else {
@@ -219,7 +232,7 @@ fn a_budget_that_can_never_allow_is_impossible() {
 fn a_budget_that_is_used_up_is_no_more_than_that() {
     let verdict = judge(
         &pod("a", "n"),
-        &Permissions::default(),
+        &PodPolicy::default(),
         &[budget("web", 0, 2, 2)],
     );
     assert!(matches!(
@@ -235,7 +248,7 @@ fn what_an_operator_manages_is_not_given_up() {
         .metadata
         .owner_references
         .push(owner("postgresql.cnpg.io/v1", "Cluster", "db"));
-    let verdict = judge(&pod("a", "n"), &Permissions::default(), &[operated]);
+    let verdict = judge(&pod("a", "n"), &PodPolicy::default(), &[operated]);
     assert!(matches!(
         verdict,
         PodVerdict::Evict(EvictionDecision::Refused { .. })
@@ -246,14 +259,14 @@ fn what_an_operator_manages_is_not_given_up() {
 fn two_budgets_are_impossible_unless_the_pod_is_pending() {
     let two = [budget("x", 1, 3, 2), budget("y", 1, 3, 2)];
     let mut pod = pod("a", "n");
-    let verdict = judge(&pod, &Permissions::default(), &two);
+    let verdict = judge(&pod, &PodPolicy::default(), &two);
     assert!(matches!(
         verdict,
         PodVerdict::Impossible(Impossible::SeveralBudgets(_))
     ));
     pod.status.phase = "Pending".into();
     assert!(matches!(
-        judge(&pod, &Permissions::default(), &two),
+        judge(&pod, &PodPolicy::default(), &two),
         PodVerdict::Evict(EvictionDecision::Exempt(_))
     ));
 }

@@ -166,7 +166,7 @@ impl Machine {
         let mut pod = tracked.pod.clone();
         pod.metadata.deletion_timestamp = None;
         let context = self.inventory_context();
-        let item = inspect(&pod, &self.settings.permissions, context);
+        let item = inspect(&pod, &self.settings.policy, context);
         // No budget holds a pod that terminates.
         matches!(
             item.verdict,
@@ -201,7 +201,7 @@ impl Machine {
                 _ => {}
             }
         }
-        if self.settings.permissions.disable_eviction {
+        if self.settings.policy.consent.disable_eviction {
             return Due::Evict(None);
         }
         let pod = &tracked.pod;

@@ -365,7 +365,7 @@ impl Machine {
             PodState::Terminating { since } => {
                 let stuck = self.settings.pod_timeout.map(|wait| *since + wait);
                 let due = tracked.pod.metadata.deletion_timestamp;
-                let overdue = due.zip(self.settings.permissions.skip_overdue);
+                let overdue = due.zip(self.settings.policy.filter.skip_overdue);
                 let overdue = overdue.map(|(due, wait)| due + wait);
                 let ends = stuck.map(|at| (at, PodState::Stuck)).into_iter();
                 ends.chain(overdue.map(|at| (at, PodState::Skipped(SkipReason::Overdue))))

@@ -12,7 +12,7 @@ impl Machine {
     /// What a pod belongs to: its node, or its own name where pods are named. A named pod is drained
     /// as the only one of a node of its name, without a cordon.
     pub(super) fn place<'a>(&self, pod: &'a Pod) -> &'a Str {
-        if self.settings.permissions.named {
+        if self.settings.policy.filter.named {
             &pod.metadata.name
         } else {
             &pod.spec.node_name
@@ -21,7 +21,7 @@ impl Machine {
 
     /// Whether pods are named, and nodes are not.
     pub fn pods_are_named(&self) -> bool {
-        self.settings.permissions.named
+        self.settings.policy.filter.named
     }
 
     pub(super) fn is_draining(&self, tracked: &Tracked) -> bool {

@@ -75,7 +75,7 @@ impl Machine {
             return;
         }
         // What bears the name of a named pod later is another.
-        let is_over = self.has_ended(&node) || self.settings.permissions.named;
+        let is_over = self.has_ended(&node) || self.settings.policy.filter.named;
         let is_late = is_over && self.listed.contains(&node);
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             if is_late {
@@ -124,14 +124,14 @@ impl Machine {
     /// An approval is for the pod as the plan saw it: one that has since been protected, or let go
     /// by its controller, stays.
     fn check_approval(&mut self, uid: &Str) {
-        let permissions = &self.settings.permissions;
+        let policy = &self.settings.policy;
         let Some(tracked) = self.pods.get(uid.as_str()) else {
             return;
         };
-        if permissions.approved.is_none() {
+        if policy.consent.approved.is_none() {
             return;
         }
-        let item = inspect(&tracked.pod, permissions, self.inventory_context());
+        let item = inspect(&tracked.pod, policy, self.inventory_context());
         if let PodVerdict::Refuse(needs, _) = item.verdict {
             self.set(uid, PodState::Refused(needs));
         }
@@ -177,7 +177,7 @@ impl Machine {
     /// The first verdict on a pod.
     fn classify(&mut self, pod: Pod) -> Tracked {
         let context = self.inventory_context();
-        let item = inspect(&pod, &self.settings.permissions, context);
+        let item = inspect(&pod, &self.settings.policy, context);
         let doubtful = self.is_owner_doubtful(&pod, &item.verdict);
         let state = match item.verdict {
             PodVerdict::Skip(SkipReason::DaemonSetLast)
@@ -199,7 +199,7 @@ impl Machine {
             _ => state,
         };
         Tracked {
-            order: behavior::order(&pod, &self.settings.permissions.rules),
+            order: behavior::order(&pod, &self.settings.policy.filter.rules),
             rank: 0,
             place: self
                 .places

@@ -2,13 +2,13 @@
 
 use super::Machine;
 use super::state::{BlockReason, Blocked, PodState, Tracked};
-use crate::options::EvictionOrder;
+use crate::options::{self, Tier};
 
 impl Machine {
     /// Whether no pod has to be gone first: one of a lower order, or of the same order and a lower
     /// priority.
     pub(super) fn is_in_order(&self, tracked: &Tracked) -> bool {
-        if self.settings.order == EvictionOrder::None && !self.ordered {
+        if !self.settings.by_priority && !self.ordered {
             return true;
         }
         let tier = self.tier(tracked);
@@ -20,12 +20,12 @@ impl Machine {
         })
     }
 
-    pub(super) fn tier(&self, tracked: &Tracked) -> (i32, i32) {
-        (tracked.order, self.settings.order.priority(&tracked.pod))
+    pub(super) fn tier(&self, tracked: &Tracked) -> Tier {
+        options::tier(tracked.order, &tracked.pod, self.settings.by_priority)
     }
 
     fn may_be_overtaken(&self, state: &PodState) -> bool {
-        self.settings.order == EvictionOrder::Priority
+        self.settings.by_priority
             && matches!(
                 state,
                 PodState::Blocked(Blocked {

@@ -1,18 +1,17 @@
-//! `PlanContext` and `PlanOptions`: what a plan goes by.
+//! `PlanContext` and `PlanOptions`: the cluster and the settings that a plan is made from.
 
 use jiff::Timestamp;
 
-use crate::inventory::InventoryItem;
-use crate::options::EvictionOrder;
-use crate::scope::Manner;
+use crate::scope::EvictionSettings;
 use nodelife_core::object::{Node, PersistentVolume, Pod};
 
-/// How the drain goes about.
+/// The settings of a drain that its plan depends on.
 #[derive(Clone, Debug)]
 pub struct PlanOptions {
     /// How pods go.
-    pub manner: Manner,
-    pub order: EvictionOrder,
+    pub eviction: EvictionSettings,
+    /// Whether pods of a lower priority go first.
+    pub by_priority: bool,
     /// How many nodes are emptied at once.
     pub concurrency: usize,
     pub now: Timestamp,
@@ -27,11 +26,4 @@ pub struct PlanContext<'a> {
     pub pods: &'a [Pod],
     /// The volumes.
     pub volumes: &'a [PersistentVolume],
-}
-
-/// Which pods go first: all of a lower tier are gone before those of a higher one go.
-pub(super) type Tier = (i32, i32);
-
-pub(super) fn tier(item: &InventoryItem, order: EvictionOrder) -> Tier {
-    (item.order, order.priority(&item.pod))
 }

@@ -11,10 +11,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
-use super::context::{PlanOptions, Tier};
+use super::context::PlanOptions;
 use super::duration::{Estimate, Millis, Seconds};
 use super::startup::StartupTimes;
 use super::waves::Allowance;
+use crate::options::Tier;
 use nodelife_core::disruption::Limit;
 use nodelife_core::format::list;
 use nodelife_core::object::{Pod, WorkloadKind};
@@ -99,7 +100,7 @@ impl Schedule<'_> {
             if pod.is_terminal() {
                 return 0;
             }
-            let grace = self.options.manner.grace_period_seconds;
+            let grace = self.options.eviction.grace_period_seconds;
             let seconds = grace.map_or_else(
                 || u64::try_from(shutdown::grace(pod)).unwrap_or(0),
                 u64::from,
@@ -241,7 +242,6 @@ mod tests {
 
     use super::*;
     use crate::fixtures::{owner, started};
-    use crate::options::EvictionOrder;
 
     fn share(now: u32, steady: u32) -> Allowance {
         Allowance {
@@ -275,8 +275,8 @@ mod tests {
             leaving: &leaving,
             terminating: &BTreeMap::new(),
             options: &PlanOptions {
-                manner: crate::Manner::default(),
-                order: EvictionOrder::None,
+                eviction: crate::EvictionSettings::default(),
+                by_priority: false,
                 concurrency,
                 now: Timestamp::UNIX_EPOCH,
             },

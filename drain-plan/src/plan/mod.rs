@@ -16,9 +16,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::inventory::InventoryItem;
-use super::scope::{Manner, PlanScope, workload_of};
+use super::scope::{EvictionSettings, PlanScope, workload_of};
 use super::verdict::{Impossible, PodVerdict, SkipReason, WaitReason};
-use context::tier;
+use crate::options::tier;
 use control_plane::quorum_warnings;
 use estimate::{PlannedEviction, Schedule};
 use nodelife_core::disruption::{
@@ -43,11 +43,11 @@ pub struct DrainPlan {
     pub kind: &'static str,
     /// The nodes, in the order in which they are emptied.
     pub nodes: Vec<Str>,
-    /// What an approval of this plan covers, as `sha256:…`: the nodes, the manner, and the
+    /// What an approval of this plan covers, as `sha256:…`: the nodes, the settings of evictions, and the
     /// workloads that lose pods. Plans with the same digest do the same.
     pub digest: String,
-    /// How pods go; settings that change nothing are absent.
-    pub manner: Manner,
+    /// The settings of evictions; those that change nothing are absent.
+    pub eviction: EvictionSettings,
     /// Nodes that are left alone: pods of theirs need a flag, or cannot be evicted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Str>,
@@ -168,10 +168,15 @@ impl DrainPlan {
         options: &PlanOptions,
         outlook: Option<&PlanContext<'_>>,
     ) -> Self {
-        let deletes = options.manner.disable_eviction;
+        let deletes = options.eviction.disable_eviction;
         let mut order: Vec<&InventoryItem> = items.iter().collect();
         // As the machine takes them: pods that are not Ready first.
-        order.sort_by_key(|item| (tier(item, options.order), item.pod.is_ready()));
+        order.sort_by_key(|item| {
+            (
+                tier(item.order, &item.pod, options.by_priority),
+                item.pod.is_ready(),
+            )
+        });
         let leaving: Vec<PlannedEviction<'_>> = order
             .into_iter()
             .filter_map(|item| {
@@ -185,7 +190,7 @@ impl DrainPlan {
                 Some(PlannedEviction {
                     pod: &item.pod,
                     share,
-                    tier: tier(item, options.order),
+                    tier: tier(item.order, &item.pod, options.by_priority),
                 })
             })
             .collect();
@@ -230,7 +235,7 @@ impl DrainPlan {
             .map(|item| {
                 let uid = item.pod.metadata.uid.as_str();
                 let wave = wave_of.get(uid).copied();
-                planned(item, wave, nowhere.remove(uid), &options.manner)
+                planned(item, wave, nowhere.remove(uid), &options.eviction)
             })
             .collect();
         let mut plan = Self {
@@ -255,7 +260,7 @@ impl DrainPlan {
                 .collect(),
             pods,
             digest: String::new(),
-            manner: options.manner.clone(),
+            eviction: options.eviction.clone(),
         };
         plan.renew_digest();
         plan
@@ -263,7 +268,7 @@ impl DrainPlan {
 
     /// What an approval of this plan covers.
     pub fn scope(&self) -> PlanScope {
-        let mut scope = PlanScope::new(self.nodes.iter().cloned(), self.manner.clone());
+        let mut scope = PlanScope::new(self.nodes.iter().cloned(), self.eviction.clone());
         for pod in self.pods.iter().filter(|pod| pod.removed) {
             let which = (&*pod.namespace, &*pod.workload, &*pod.uid);
             scope.add(which, pod.losses.iter().copied());
@@ -315,7 +320,7 @@ fn planned(
     item: &InventoryItem,
     wave: Option<u32>,
     unschedulable: Option<String>,
-    manner: &Manner,
+    eviction: &EvictionSettings,
 ) -> PlannedPod {
     let meta = &item.pod.metadata;
     let (action, reason, budget) = match &item.verdict {
@@ -331,7 +336,7 @@ fn planned(
             (Action::Refuse, reasons.join("; "), budget.cloned())
         }
         PodVerdict::Impossible(why) => (Action::Impossible, why.to_string(), why.budget().cloned()),
-        PodVerdict::Evict(decision) if manner.disable_eviction => (
+        PodVerdict::Evict(decision) if eviction.disable_eviction => (
             Action::Delete,
             "bypassing its budgets".to_owned(),
             under(decision),
@@ -345,7 +350,7 @@ fn planned(
         node: item.pod.spec.node_name.clone(),
         workload: workload_of(&item.pod),
         action,
-        removed: is_removed(&item.verdict, manner),
+        removed: is_removed(&item.verdict, eviction),
         losses: item.losses.clone(),
         wave,
         reason,
@@ -356,14 +361,14 @@ fn planned(
 }
 
 /// Whether the drain sends an eviction or deletion of the pod, now or later.
-fn is_removed(verdict: &PodVerdict, manner: &Manner) -> bool {
+fn is_removed(verdict: &PodVerdict, eviction: &EvictionSettings) -> bool {
     match verdict {
         PodVerdict::Evict(_)
         | PodVerdict::Await(WaitReason::Completion(_))
         | PodVerdict::Skip(SkipReason::DaemonSetLast) => true,
         // It is evicted again if that shortens its grace period.
-        PodVerdict::Await(WaitReason::Terminating) => manner.grace_period_seconds.is_some(),
-        PodVerdict::Impossible(_) => manner.waits_for_impossible(),
+        PodVerdict::Await(WaitReason::Terminating) => eviction.grace_period_seconds.is_some(),
+        PodVerdict::Impossible(_) => eviction.waits_for_impossible(),
         PodVerdict::Skip(_) | PodVerdict::Refuse(..) => false,
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn obstacles(
     for item in items {
         let text = match &item.verdict {
             PodVerdict::Await(reason) => awaited(item, *reason, now),
-            PodVerdict::Evict(decision) if !options.manner.disable_eviction => {
+            PodVerdict::Evict(decision) if !options.eviction.disable_eviction => {
                 blocked(item, decision, budgets, context, now)
             }
             _ => None,

@@ -2,8 +2,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::*;
 use crate::fixtures::{budget, node, pod, started};
-use crate::options::EvictionOrder;
-use crate::{InventoryContext, Permissions, inventory};
+use crate::{Consent, InventoryContext, PodPolicy, inventory};
 use nodelife_core::object::{Budget, Condition, EmptyDir, IntOrString, Node, Pod, Volume};
 use nodelife_core::workload::Workloads;
 
@@ -14,7 +13,7 @@ fn plan(pods: usize, budgets: &[Budget]) -> DrainPlan {
 fn plan_under(pods: usize, budgets: &Budgets, deletes: bool) -> DrainPlan {
     let pods: Vec<_> = (0..pods).map(|i| pod(&format!("p{i}"), "n")).collect();
     plan_for(&pods, budgets, |options, _| {
-        options.manner.disable_eviction = deletes;
+        options.eviction.disable_eviction = deletes;
     })
 }
 
@@ -25,8 +24,8 @@ fn plan_for(
     change: impl FnOnce(&mut PlanOptions, &mut [Node; 2]),
 ) -> DrainPlan {
     let mut options = PlanOptions {
-        manner: Manner::default(),
-        order: EvictionOrder::None,
+        eviction: EvictionSettings::default(),
+        by_priority: false,
         concurrency: 1,
         now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
     };
@@ -35,9 +34,12 @@ fn plan_for(
     let here = pods.iter().filter(|pod| pod.spec.node_name == "n");
     let items = inventory(
         here,
-        &Permissions {
-            disable_eviction: options.manner.disable_eviction,
-            ..Permissions::default()
+        &PodPolicy {
+            consent: Consent {
+                disable_eviction: options.eviction.disable_eviction,
+                ..Consent::default()
+            },
+            ..PodPolicy::default()
         },
         InventoryContext {
             budgets,
@@ -130,19 +132,21 @@ fn waves_follow_the_order() {
     for high in &mut pods[..2] {
         high.spec.priority = Some(1000);
     }
-    let order = |pods: &[Pod], order: EvictionOrder| -> Vec<Option<u32>> {
+    let order = |pods: &[Pod], by_priority: bool| -> Vec<Option<u32>> {
         let budgets = Budgets::of([budget("web", 1, 4, 3)]);
-        let plan = plan_for(pods, &budgets, |options, _| options.order = order);
+        let plan = plan_for(pods, &budgets, |options, _| {
+            options.by_priority = by_priority
+        });
         plan.pods.iter().map(|pod| pod.wave).collect()
     };
     let first = [Some(1), Some(2), Some(3), Some(4)];
-    assert_eq!(order(&pods, EvictionOrder::None), first);
+    assert_eq!(order(&pods, false), first);
     let last = [Some(3), Some(4), Some(1), Some(2)];
-    assert_eq!(order(&pods, EvictionOrder::Priority), last);
+    assert_eq!(order(&pods, true), last);
     let annotations = &mut pods[0].metadata.annotations;
     annotations.insert("nodelife.dev/drain".into(), "order=7".into());
     let asked = [Some(4), Some(1), Some(2), Some(3)];
-    assert_eq!(order(&pods, EvictionOrder::None), asked);
+    assert_eq!(order(&pods, false), asked);
 }
 
 #[test]

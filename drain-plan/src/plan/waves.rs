@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::context::Tier;
+use crate::options::Tier;
 use nodelife_core::disruption::{BudgetRefusal, Budgets, EvictionDecision, ImplicitCounts, Limit};
 
 /// What the budget of a pod lets go.

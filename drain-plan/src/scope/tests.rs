@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use super::*;
 use crate::fixtures::{budget, owner, pod, workload};
 use crate::{
-    Action, DrainPlan, EvictionOrder, InventoryContext, MissingFlag, Permissions, PlanOptions,
-    PodVerdict, inspect, inventory,
+    Action, Consent, DrainPlan, InventoryContext, MissingFlag, PlanOptions, PodPolicy, PodVerdict,
+    inspect, inventory,
 };
 use nodelife_core::disruption::Budgets;
 use nodelife_core::object::{Budget, EmptyDir, Volume, WorkloadKind};
@@ -18,8 +18,8 @@ use nodelife_core::workload::Workloads;
 struct Scene {
     pods: Vec<Pod>,
     budgets: Vec<Budget>,
-    permissions: Permissions,
-    manner: Manner,
+    policy: PodPolicy,
+    eviction: EvictionSettings,
     nodes: Vec<Str>,
     made: u32,
 }
@@ -29,12 +29,15 @@ impl Scene {
         let mut scene = Self {
             pods: Vec::new(),
             budgets: Vec::new(),
-            permissions: Permissions {
-                force: true,
-                delete_emptydir_data: true,
-                ..Permissions::default()
+            policy: PodPolicy {
+                consent: Consent {
+                    force: true,
+                    delete_emptydir_data: true,
+                    ..Consent::default()
+                },
+                ..PodPolicy::default()
             },
-            manner: Manner::default(),
+            eviction: EvictionSettings::default(),
             nodes: vec!["a".into(), "b".into()],
             made: 0,
         };
@@ -83,10 +86,10 @@ impl Scene {
         };
         let drained = |pod: &&Pod| self.nodes.contains(&pod.spec.node_name);
         let pods = self.pods.iter().filter(drained);
-        let items = inventory(pods, &self.permissions, context);
+        let items = inventory(pods, &self.policy, context);
         let options = PlanOptions {
-            manner: self.manner.clone(),
-            order: EvictionOrder::None,
+            eviction: self.eviction.clone(),
+            by_priority: false,
             concurrency: 1,
             now: Timestamp::UNIX_EPOCH,
         };
@@ -161,8 +164,8 @@ impl Scene {
                 annotations.insert("karpenter.sh/do-not-disrupt".into(), "true".into());
             }
             5 => self.nodes.push("c".into()),
-            6 => self.manner.grace_period_seconds = Some(1),
-            _ => self.manner.disable_eviction = true,
+            6 => self.eviction.grace_period_seconds = Some(1),
+            _ => self.eviction.disable_eviction = true,
         }
     }
 }
@@ -224,12 +227,12 @@ fn under_an_approval_no_pod_beyond_it_is_removed() {
             scene.change_what_does_not_matter(&mut random);
         }
         let covered = scene.plan();
-        scene.permissions.approved = Some(approved.clone());
+        scene.policy.consent.approved = Some(approved.clone());
         assert_eq!(scene.plan(), covered, "seed {seed}");
-        let (manner, nodes) = (scene.manner.clone(), scene.nodes.clone());
+        let (eviction, nodes) = (scene.eviction.clone(), scene.nodes.clone());
         scene.change_what_matters(&mut random);
         // The settings are those of the approval.
-        (scene.manner, scene.nodes) = (manner, nodes);
+        (scene.eviction, scene.nodes) = (eviction, nodes);
         let plan = scene.plan();
         assert_eq!(plan.scope().beyond(&approved), [""; 0], "seed {seed}");
         let refused = plan.with(Action::Refuse);
@@ -254,7 +257,7 @@ fn the_lines_name_what_is_new() {
     let approved = scene.plan();
     scene.start("new", "a");
     scene.nodes.push("c".into());
-    scene.manner.grace_period_seconds = Some(5);
+    scene.eviction.grace_period_seconds = Some(5);
     scene.pods.retain(|pod| pod.metadata.name != "bare");
     let mut bare = pod("bare", "a");
     bare.metadata.owner_references.clear();
@@ -286,7 +289,7 @@ fn entries_make_the_scope_again() {
             "default/Pod/bare@u-bare noController",
         ]
     );
-    let again = PlanScope::new(scene.nodes.clone(), scene.manner.clone())
+    let again = PlanScope::new(scene.nodes.clone(), scene.eviction.clone())
         .with_entries(entries.iter().map(String::as_str));
     assert_eq!(again, scope);
     assert_eq!(again.digest(), scope.digest());
@@ -327,7 +330,7 @@ fn workloads_are_named_as_kubectl_names_them() {
 #[test]
 fn a_pod_that_came_later_is_refused_with_the_reason() {
     let mut scene = Scene::new();
-    scene.permissions.approved = Some(Arc::new(scene.plan().scope()));
+    scene.policy.consent.approved = Some(Arc::new(scene.plan().scope()));
     scene.start("new", "a");
     let context = InventoryContext {
         budgets: &Budgets::default(),
@@ -336,7 +339,7 @@ fn a_pod_that_came_later_is_refused_with_the_reason() {
         pods: &[],
         now: Timestamp::UNIX_EPOCH,
     };
-    let late = inspect(scene.pods.last().unwrap(), &scene.permissions, context);
+    let late = inspect(scene.pods.last().unwrap(), &scene.policy, context);
     assert_eq!(
         late.verdict,
         PodVerdict::Refuse(vec![MissingFlag::NotPlanned], None)

@@ -12,7 +12,9 @@ use nodelife_core::operator::is_guarded;
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
 use nodelife_core::workload::Workloads;
-use nodelife_drain_plan::{Impossible, InventoryContext, Permissions, PodVerdict, inventory};
+use nodelife_drain_plan::{
+    Consent, Impossible, InventoryContext, PodPolicy, PodVerdict, inventory,
+};
 use proptest::prelude::*;
 
 const NAMESPACE: &str = "shop";
@@ -216,9 +218,12 @@ impl Cluster {
     /// Whether the drain calls the eviction impossible of each pod that the budget holds back.
     fn impossible(&self) -> Vec<(Pod, bool)> {
         let workloads = self.known();
-        let permissions = Permissions {
-            force: true,
-            ..Permissions::default()
+        let policy = PodPolicy {
+            consent: Consent {
+                force: true,
+                ..Consent::default()
+            },
+            ..PodPolicy::default()
         };
         let context = InventoryContext {
             budgets: &Budgets::of([self.budget.clone()]),
@@ -227,7 +232,7 @@ impl Cluster {
             pods: &self.pods,
             now: now(),
         };
-        inventory(&self.pods, &permissions, context)
+        inventory(&self.pods, &policy, context)
             .into_iter()
             .filter_map(|item| match item.verdict {
                 PodVerdict::Impossible(Impossible::NeverAllows { .. }) => Some((item.pod, true)),

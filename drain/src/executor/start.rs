@@ -12,7 +12,7 @@ use super::Executor;
 use crate::events::EventReason;
 use crate::node::cordon::{self, CordonOutcome};
 use crate::node::lock::MAX_WRITES;
-use crate::status::DrainStatus;
+use crate::reporter::DrainStatus;
 
 impl Executor<'_> {
     /// What was read before the cordon is where the machine starts.

@@ -14,8 +14,8 @@ use nodelife_core::text::Str;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::identity::DrainIdentity;
+use crate::reporter::DrainStatus;
 use crate::reporter::Reporter;
-use crate::status::DrainStatus;
 
 /// How often it is tried to take a lock while the node changes under the request.
 const MAX_ATTEMPTS: usize = 5;

@@ -11,8 +11,8 @@ use nodelife_core::text::Str;
 use super::evacuation;
 use super::lock::{Locks, RELEASE_TIMEOUT};
 use crate::identity::DrainIdentity;
+use crate::reporter::DrainStatus;
 use crate::reporter::Reporter;
-use crate::status::DrainStatus;
 
 /// What [`undo_drain`] takes back.
 #[derive(Clone, Debug)]

@@ -14,9 +14,9 @@ use nodelife_drain_plan::DrainPlan;
 
 use crate::drain::{Drain, Prepared};
 use crate::executor::ExecutorOptions;
+use crate::reporter::DrainStatus;
 use crate::reporter::Reporter;
-use crate::settings::{DrainSettings, NodeSelection};
-use crate::status::DrainStatus;
+use crate::settings::{DrainRequest, NodeSelection};
 use crate::surge::Surges;
 use crate::view::ClusterView;
 use crate::view::nodes::{select_from, select_nodes};
@@ -36,21 +36,21 @@ pub use rights::is_forbidden;
 /// The cluster could not be read, or a node is not there. [`is_forbidden`] tells a missing right.
 pub async fn prepare(
     cluster: &Cluster,
-    settings: &DrainSettings,
+    request: &DrainRequest,
     reporter: &mut dyn Reporter,
 ) -> anyhow::Result<Prepared> {
-    let (drains, method) = (!settings.dry_run, settings.method());
+    let (drains, method) = (!request.dry_run, request.settings.method());
     // Where few nodes are named nothing has to wait for their list.
-    let mut watches = match &settings.nodes {
+    let mut watches = match &request.nodes {
         NodeSelection::Named(names) if drains && Watches::can_open_at_once(names) => {
             Some(Watches::open(cluster, names, None))
         }
         _ => None,
     };
     let (selected, all_pods, missing, evicts) = tokio::join!(
-        select_nodes(cluster, &settings.nodes),
+        select_nodes(cluster, &request.nodes),
         list_all_pods(cluster),
-        missing_permission(cluster, settings),
+        missing_permission(cluster, request),
         async { !drains || may_remove_pods(cluster, method, ("", "")).await },
     );
     let selected = selected?;
@@ -66,19 +66,19 @@ pub async fn prepare(
     let mut view =
         ClusterView::load(cluster, selected, all_pods, watches.as_mut(), reporter).await?;
     if let Some(why) = &view.budgets_unreadable
-        && !settings.permissions.disable_eviction
+        && !request.settings.disable_eviction
     {
         warn_budgets_unreadable(why, reporter);
     }
-    note_cordoned_together(settings, &mut view);
-    let make = |view: &ClusterView| settings.plan(view, cluster.clock().now());
+    note_cordoned_together(request, &mut view);
+    let make = |view: &ClusterView| request.plan(view, cluster.clock().now());
     let mut plan = make(&view);
-    let surges = if settings.surge.is_some() {
+    let surges = if request.settings.surge.is_some() {
         Surges::select(cluster, &view, &mut plan, method, reporter).await?
     } else {
         Surges::default()
     };
-    let (plan, refusals) = refuse(settings, plan, &mut view, make, reporter);
+    let (plan, refusals) = refuse(request, plan, &mut view, make, reporter);
     if refusals.all {
         return Ok(Prepared::Refused {
             status: refusals.status,
@@ -88,7 +88,7 @@ pub async fn prepare(
     if drains {
         let mut missing = view
             .missing_for_wait_ready()
-            .filter(|_| settings.wait_ready);
+            .filter(|_| request.settings.wait_ready);
         if missing.is_none() && !evicts {
             missing = forbidden_namespace(cluster, method, &plan).await;
         }
@@ -103,29 +103,29 @@ pub async fn prepare(
         });
     };
     warn_leaving(&plan, reporter);
-    if settings.wait_ready {
+    if request.settings.wait_ready {
         warn_uncounted(&view, &plan, reporter);
     }
-    follow_nodes(settings, cluster, &view, &mut watches);
-    let claims = if settings.wait_volumes {
+    follow_nodes(request, cluster, &view, &mut watches);
+    let claims = if request.settings.wait_volumes {
         watches.follow_attachments(cluster);
         view.claims(cluster).await?
     } else {
         BTreeMap::new()
     };
     Ok(Prepared::Ready(Box::new(Drain {
-        settings: Some(settings.clone()),
-        machine: settings.machine(&plan, &view, claims, cluster),
+        request: Some(request.clone()),
+        machine: request.machine(&plan, &view, claims, cluster),
         plan,
         view,
         watches,
         executor: ExecutorOptions {
             method,
-            end: settings.end,
-            undo_on_failure: settings.undo_on_failure,
-            node_conditions: settings.node_conditions,
-            gate: settings.gate.clone(),
-            shared: settings.shared.clone(),
+            end: request.end,
+            undo_on_failure: request.settings.undo_on_failure,
+            node_conditions: request.settings.node_conditions,
+            gate: request.gate.clone(),
+            shared: request.shared.clone(),
             surges,
             refusals,
         },
@@ -140,18 +140,18 @@ pub async fn prepare(
 /// A node is not there.
 pub fn plan_snapshot(
     snapshot: Snapshot,
-    settings: &DrainSettings,
+    request: &DrainRequest,
     now: Timestamp,
     reporter: &mut dyn Reporter,
 ) -> anyhow::Result<Prepared> {
-    let nodes = select_from(&snapshot.nodes, &settings.nodes)?;
+    let nodes = select_from(&snapshot.nodes, &request.nodes)?;
     let mut view = ClusterView::of(snapshot, nodes);
     if let Some(why) = &view.budgets_unreadable {
         warn_budgets_unreadable(why, reporter);
     }
-    let make = |view: &ClusterView| settings.plan(view, now);
+    let make = |view: &ClusterView| request.plan(view, now);
     let plan = make(&view);
-    let (plan, refusals) = refuse(settings, plan, &mut view, make, reporter);
+    let (plan, refusals) = refuse(request, plan, &mut view, make, reporter);
     let (status, plan) = (refusals.status, Box::new(plan));
     Ok(if refusals.all {
         Prepared::Refused {
@@ -172,8 +172,8 @@ fn not_allowed(missing: &str, reporter: &mut dyn Reporter) -> Prepared {
 }
 
 /// Has the plan know which nodes are cordoned at once: no pod moves from one of them to another.
-fn note_cordoned_together(settings: &DrainSettings, view: &mut ClusterView) {
-    if !settings.cordons_each(view) {
+fn note_cordoned_together(request: &DrainRequest, view: &mut ClusterView) {
+    if !request.cordons_each(view) {
         let names = view.nodes.iter().map(|node| node.metadata.name.clone());
         view.store.operators.around.draining = names.collect();
     }
@@ -190,13 +190,13 @@ fn warn_uncounted(view: &ClusterView, plan: &DrainPlan, reporter: &mut dyn Repor
 
 /// Watches the nodes, and those that only count as available or not.
 fn follow_nodes(
-    settings: &DrainSettings,
+    request: &DrainRequest,
     cluster: &Cluster,
     view: &ClusterView,
     watches: &mut Watches,
 ) {
     watches.follow_nodes(cluster, &view.nodes);
-    if settings.max_unavailable.is_some() {
+    if request.max_unavailable.is_some() {
         watches.follow_nodes(cluster, &view.excluded);
     }
 }

@@ -1,55 +1,135 @@
-//! From the settings of a drain to the options of the plan and the machine.
+//! From the request of a drain to the options of the plan and of the state machine.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::Cluster;
+use nodelife_core::go_duration::TimeLimit;
 use nodelife_core::text::Str;
-use nodelife_drain_plan::{Bypass, DrainOptions, DrainPlan, Manner, PlanOptions};
+use nodelife_drain_plan::{
+    Bypass, Consent, DrainOptions, DrainPlan, EvictionSettings, PlanOptions, PodFilter, PodPolicy,
+};
 use tokio::time::Instant;
 
-use crate::settings::{DrainSettings, OnImpossible, SurgeStrategy};
+use crate::settings::{DrainRequest, DrainSettings, OnImpossible, Order, Surge};
 use crate::view::ClusterView;
 
 impl DrainSettings {
-    /// Whether each node is cordoned when its turn comes. Where none waits for its turn they are all
-    /// cordoned first: what leaves one would only go to the next.
-    pub(crate) fn cordons_each(&self, view: &ClusterView) -> bool {
-        view.nodes.len() > self.concurrency
-            || (view.nodes.len() > 1 || self.shared.is_some())
-                && (self.max_per_zone.is_some() || self.max_unavailable.is_some())
-    }
-
-    /// The plan for what is in view.
-    pub(crate) fn plan(&self, view: &ClusterView, now: Timestamp) -> DrainPlan {
-        let options = PlanOptions {
-            manner: self.manner(),
-            order: self.order,
-            concurrency: self.concurrency,
-            now,
+    /// The options of the state machine, without what depends on the cluster; and the settings that
+    /// an approval covers.
+    ///
+    /// Each setting is named here, so that a new one cannot be forgotten: it is an option, or covered
+    /// by approvals, or the engine's own.
+    fn options(&self) -> (DrainOptions, EvictionSettings) {
+        let Self {
+            pod_selector,
+            force,
+            delete_emptydir_data,
+            evict_daemonsets,
+            disable_eviction,
+            respect_annotations,
+            grace_period,
+            skip_wait_for_delete_timeout,
+            concurrency: _,
+            max_per_zone,
+            wait_ready,
+            wait_volumes,
+            once,
+            force_after,
+            bypass_pdb,
+            order,
+            pod_rule,
+            surge,
+            on_impossible,
+            on_refused: _,
+            implicit_budget,
+            node_timeout,
+            pod_timeout,
+            blocked_timeout,
+            undo_on_failure: _,
+            node_conditions: _,
+        } = self;
+        let overdue = i64::from(*skip_wait_for_delete_timeout);
+        let filter = PodFilter {
+            named: false,
+            pod_selector: pod_selector.as_ref().map(|selector| selector.0.clone()),
+            rules: pod_rule.clone(),
+            skip_overdue: (overdue > 0).then(|| SignedDuration::from_secs(overdue)),
         };
-        view.plan(&self.permissions, self.implicit_budget.as_ref(), &options)
-    }
-
-    /// How pods go.
-    fn manner(&self) -> Manner {
-        let bypassed = self.permissions.bypass.iter();
-        Manner {
-            disable_eviction: self.permissions.disable_eviction,
-            grace_period_seconds: self.grace_period_seconds,
-            evict_daemon_sets: self.permissions.evict_daemon_sets,
-            bypass_pdb: bypassed.map(|key| key.to_string().into()).collect(),
-            force_after_seconds: self.force_after.map(|after| after.as_secs()),
-            on_impossible: match self.on_impossible {
+        let consent = Consent {
+            force: *force,
+            delete_emptydir_data: *delete_emptydir_data,
+            disable_eviction: *disable_eviction,
+            evict_daemon_sets: *evict_daemonsets,
+            respect_annotations: *respect_annotations,
+            bypass: bypass_pdb.iter().cloned().collect(),
+            approved: None,
+        };
+        let eviction = EvictionSettings {
+            disable_eviction: *disable_eviction,
+            grace_period_seconds: *grace_period,
+            evict_daemon_sets: *evict_daemonsets,
+            bypass_pdb: bypass_pdb
+                .iter()
+                .map(|key| key.to_string().into())
+                .collect(),
+            force_after_seconds: force_after.map(|after| after.0.as_secs()),
+            on_impossible: match on_impossible {
                 OnImpossible::Refuse => None,
                 OnImpossible::Partial => Some("partial".into()),
                 OnImpossible::Wait => Some("wait".into()),
             },
-            surge: self.surge.map(|surge| match surge {
-                SurgeStrategy::Restart => "restart".into(),
+            surge: surge.map(|Surge::Restart| "restart".into()),
+        };
+        let limit = |limit: &Option<TimeLimit>| signed(limit.as_ref()?.0);
+        let options = DrainOptions {
+            concurrency: self.concurrency(),
+            by_priority: *order == Order::Priority,
+            implicit: implicit_budget.0.clone(),
+            grace_period_seconds: *grace_period,
+            node_timeout: limit(node_timeout),
+            pod_timeout: limit(pod_timeout),
+            blocked_timeout: limit(blocked_timeout),
+            wait_for_impossible: *on_impossible == OnImpossible::Wait,
+            once: *once,
+            max_per_zone: max_per_zone.map(usize::from),
+            wait_ready: *wait_ready,
+            wait_volumes: *wait_volumes,
+            force: limit(force_after).map(|wait| Bypass {
+                wait,
+                budgets: consent.bypass.clone(),
             }),
-        }
+            policy: PodPolicy { filter, consent },
+            ..DrainOptions::default()
+        };
+        (options, eviction)
+    }
+
+    fn concurrency(&self) -> usize {
+        usize::from(self.concurrency.unwrap_or(1).max(1))
+    }
+}
+
+impl DrainRequest {
+    /// Whether each node is cordoned when its turn comes. Where none waits for its turn they are all
+    /// cordoned first: what leaves one would only go to the next.
+    pub(crate) fn cordons_each(&self, view: &ClusterView) -> bool {
+        view.nodes.len() > self.settings.concurrency()
+            || (view.nodes.len() > 1 || self.shared.is_some())
+                && (self.settings.max_per_zone.is_some() || self.max_unavailable.is_some())
+    }
+
+    /// The plan for what is in view.
+    pub(crate) fn plan(&self, view: &ClusterView, now: Timestamp) -> DrainPlan {
+        let (machine, eviction) = self.settings.options();
+        let options = PlanOptions {
+            eviction,
+            by_priority: machine.by_priority,
+            concurrency: machine.concurrency,
+            now,
+        };
+        view.plan(&machine.policy, machine.implicit.as_ref(), &options)
     }
 
     /// The options of the state machine.
@@ -60,40 +140,28 @@ impl DrainSettings {
         claims: BTreeMap<Str, (Str, Str)>,
         cluster: &Cluster,
     ) -> DrainOptions {
-        let signed = |limit: Option<Duration>| limit.and_then(|l| SignedDuration::try_from(l).ok());
+        let (options, _) = self.settings.options();
+        let nodes = view.nodes.len() + view.excluded.len();
         DrainOptions {
-            given_up: match self.on_impossible {
-                OnImpossible::Wait => BTreeMap::new(),
-                _ => plan.impossible.clone(),
+            given_up: if options.wait_for_impossible {
+                BTreeMap::new()
+            } else {
+                plan.impossible.clone()
             },
-            permissions: self.permissions.clone(),
             deadline: deadline(self.end, cluster),
-            concurrency: self.concurrency,
-            order: self.order,
-            implicit: self.implicit_budget.clone(),
-            grace_period_seconds: self.grace_period_seconds,
-            node_timeout: signed(self.node_timeout),
-            pod_timeout: signed(self.pod_timeout),
-            blocked_timeout: signed(self.blocked_timeout),
-            wait_for_impossible: self.on_impossible == OnImpossible::Wait,
-            once: self.once,
-            max_per_zone: self.max_per_zone,
             cordon_each: self.cordons_each(view),
-            max_unavailable: self
-                .max_unavailable
-                .map(|most| most.of(view.nodes.len() + view.excluded.len())),
-            soak: signed(Some(self.soak)).unwrap_or_default(),
+            max_unavailable: self.max_unavailable.map(|most| most.of(nodes)),
+            soak: signed(self.soak).unwrap_or_default(),
             gate: self.gate.is_some(),
             zones: view.zones(),
-            wait_ready: self.wait_ready,
             claims,
-            wait_volumes: self.wait_volumes,
-            force: signed(self.force_after).map(|wait| Bypass {
-                wait,
-                budgets: self.permissions.bypass.clone(),
-            }),
+            ..options
         }
     }
+}
+
+fn signed(duration: Duration) -> Option<SignedDuration> {
+    SignedDuration::try_from(duration).ok()
 }
 
 /// The end by the API server's clock.

@@ -5,17 +5,17 @@ use nodelife_cluster::Cluster;
 use nodelife_core::disruption::ImplicitBudget;
 use nodelife_core::text::Str;
 use nodelife_drain_plan::{
-    Action, DrainOptions, DrainPlan, EvictionOrder, Manner, Permissions, PlanOptions,
+    Action, Consent, DrainOptions, DrainPlan, EvictionSettings, PlanOptions, PodFilter, PodPolicy,
 };
 use tokio::time::Instant;
 
 use super::options::deadline;
+use crate::drain::Refusals;
 use crate::drain::{Drain, Prepared};
 use crate::executor::ExecutorOptions;
-use crate::refusals::Refusals;
 use crate::removal::RemovalMethod;
+use crate::reporter::DrainStatus;
 use crate::reporter::Reporter;
-use crate::status::DrainStatus;
 use crate::surge::Surges;
 use crate::view::ClusterView;
 use crate::view::watches::Watches;
@@ -61,23 +61,28 @@ pub async fn prepare_pods(
         warn_budgets_unreadable(why, reporter);
     }
     // Who names a pod means it: what drain asks a flag for is only told.
-    let permissions = Permissions {
-        named: true,
-        force: true,
-        delete_emptydir_data: true,
-        ..Permissions::default()
+    let policy = PodPolicy {
+        filter: PodFilter {
+            named: true,
+            ..PodFilter::default()
+        },
+        consent: Consent {
+            force: true,
+            delete_emptydir_data: true,
+            ..Consent::default()
+        },
     };
     let options = PlanOptions {
-        manner: Manner {
+        eviction: EvictionSettings {
             disable_eviction: method.delete,
             grace_period_seconds: method.grace_period_seconds,
-            ..Manner::default()
+            ..EvictionSettings::default()
         },
-        order: EvictionOrder::default(),
+        by_priority: false,
         concurrency: 1,
         now: cluster.clock().now(),
     };
-    let plan = view.plan(&permissions, Some(&implicit), &options);
+    let plan = view.plan(&policy, Some(&implicit), &options);
     let status = refuse(&plan, reporter);
     if status != DrainStatus::Done {
         return Ok(Prepared::Refused {
@@ -97,10 +102,10 @@ pub async fn prepare_pods(
         }
     }
     Ok(Prepared::Ready(Box::new(Drain {
-        settings: None,
+        request: None,
         plan,
         machine: DrainOptions {
-            permissions,
+            policy,
             deadline: deadline(settings.end, cluster),
             concurrency: usize::MAX,
             implicit: Some(implicit),

@@ -6,17 +6,17 @@ use nodelife_core::format;
 use nodelife_core::text::Str;
 use nodelife_drain_plan::{Action, DrainPlan};
 
-use crate::refusals::Refusals;
+use crate::drain::Refusals;
+use crate::reporter::DrainStatus;
 use crate::reporter::Reporter;
 use crate::sentences;
-use crate::settings::{DrainSettings, OnImpossible, OnRefused};
-use crate::status::DrainStatus;
+use crate::settings::{DrainRequest, OnImpossible, OnRefused};
 use crate::view::ClusterView;
 
 /// Says which pods are in the way, and leaves their nodes out of the drain and its plan: all nodes
 /// if none would be left, or with `--on-refused=all`.
 pub(super) fn refuse(
-    settings: &DrainSettings,
+    request: &DrainRequest,
     plan: DrainPlan,
     view: &mut ClusterView,
     replan: impl FnOnce(&ClusterView) -> DrainPlan,
@@ -35,7 +35,7 @@ pub(super) fn refuse(
                 format!("{namespace}/{name} on {}", pod.node),
                 reason.as_str(),
             ));
-            if action == Action::Refuse || settings.on_impossible == OnImpossible::Refuse {
+            if action == Action::Refuse || request.settings.on_impossible == OnImpossible::Refuse {
                 status = status.and(with);
                 let reasons = reasons.entry(pod.node.clone()).or_default();
                 reasons.push(format!("{namespace}/{name}: {reason}"));
@@ -53,7 +53,7 @@ pub(super) fn refuse(
         .iter()
         .cloned()
         .partition(|node| reasons.contains_key(node));
-    let all = rest.is_empty() || settings.on_refused == OnRefused::All;
+    let all = rest.is_empty() || request.settings.on_refused == OnRefused::All;
     reporter.note(if all {
         let nodes = first_nodes(&plan.nodes);
         format!("refused to drain {nodes}: nothing was changed")

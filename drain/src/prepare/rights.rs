@@ -6,22 +6,22 @@ use nodelife_cluster::{ApiError, Cluster, ConnectError, Permission};
 use nodelife_drain_plan::{Action, DrainPlan};
 
 use crate::removal::RemovalMethod;
-use crate::settings::DrainSettings;
+use crate::settings::DrainRequest;
 
 /// What to tell who lacks a right that a drain would miss only after the cordon: it reads pods and
 /// budgets by watches, and is refused there before. Where the API server does not answer, nothing is
 /// missing.
 pub(super) async fn missing_permission(
     cluster: &Cluster,
-    settings: &DrainSettings,
+    request: &DrainRequest,
 ) -> Option<String> {
     let attachments = ("storage.k8s.io", "volumeattachments");
     let mut needed = Vec::new();
-    if !settings.dry_run {
-        if settings.max_unavailable.is_some() {
+    if !request.dry_run {
+        if request.max_unavailable.is_some() {
             needed.push(("watch", ("", "nodes")));
         }
-        if settings.wait_volumes {
+        if request.settings.wait_volumes {
             needed.push(("list", attachments));
             needed.push(("watch", attachments));
         }

@@ -20,7 +20,7 @@ use nodelife_core::text::Str;
 use nodelife_core::workload::Workloads;
 use nodelife_core::zone::ZoneKey;
 use nodelife_drain_plan::{
-    Action, DrainPlan, InventoryContext, Permissions, PlanContext, PlanOptions, Store, inventory,
+    Action, DrainPlan, InventoryContext, PlanContext, PlanOptions, PodPolicy, Store, inventory,
 };
 
 use crate::reporter::Reporter;
@@ -359,7 +359,7 @@ impl ClusterView {
 
     pub(crate) fn plan(
         &self,
-        permissions: &Permissions,
+        policy: &PodPolicy,
         implicit: Option<&ImplicitBudget>,
         options: &PlanOptions,
     ) -> DrainPlan {
@@ -377,7 +377,7 @@ impl ClusterView {
             pods: &known,
             now: options.now,
         };
-        let items = inventory(self.all_pods(), permissions, around);
+        let items = inventory(self.all_pods(), policy, around);
         let outlook = self.objects.as_ref().map(|objects| PlanContext {
             nodes: &objects.nodes,
             pods: &objects.pods,

@@ -1,11 +1,8 @@
 //! Flags of `evict`.
 
-use std::time::Duration;
-
 use clap::Args;
 
-use super::drain::{DrainFormat, DryRun};
-use super::duration::go_duration;
+use super::drain::RunArgs;
 
 /// Evicts single pods through the eviction API, as drain does, and waits until they are gone.
 #[derive(Debug, Args)]
@@ -24,17 +21,6 @@ pub(crate) struct EvictArgs {
     /// Pods to evict, as NAME or pod/NAME
     #[arg(value_name = "POD", required = true)]
     pub(crate) pods: Vec<String>,
-    /// Print the plan and change nothing; `server` also sends each eviction as a dry run
-    #[arg(
-        long,
-        value_enum,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "none",
-        default_missing_value = "client",
-        value_name = "MODE"
-    )]
-    pub(crate) dry_run: DryRun,
     /// Seconds that each pod gets to stop; negative: the pod's own grace period
     #[arg(
         long,
@@ -44,10 +30,7 @@ pub(crate) struct EvictArgs {
         value_name = "SECONDS"
     )]
     pub(crate) grace_period: i64,
-    /// Time limit of the whole command; 0 means no limit
-    #[arg(long, default_value = "0s", value_parser = go_duration, value_name = "DURATION")]
-    pub(crate) timeout: Duration,
-    /// Print the plan (with --dry-run) or the report to stdout
-    #[arg(long, short = 'o', value_enum, value_name = "FORMAT")]
-    pub(crate) output: Option<DrainFormat>,
+    /// Dry runs, the time limit and the output
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
 }

@@ -22,11 +22,11 @@ pub(crate) async fn run(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
-    let end = (!args.timeout.is_zero()).then(|| Instant::now() + args.timeout);
+    let end = args.run.end();
     let begin = Box::pin(begin(&args, cluster, end, printer));
     match begun(begin, end).await {
         Ok(ControlFlow::Continue(drain)) => {
-            run_to_end(drain, ProgressLog::new(printer, false, args.output)).await
+            run_to_end(drain, ProgressLog::new(printer, false, args.run.output)).await
         }
         Ok(ControlFlow::Break(status)) => Ok(status),
         Err(error) => unable(error, printer),
@@ -52,7 +52,7 @@ async fn begin(
             delete: false,
             grace_period_seconds: u32::try_from(args.grace_period).ok(),
         },
-        dry_run: args.dry_run != DryRun::None,
+        dry_run: args.run.dry_run != DryRun::None,
         end,
     };
     let prepared = prepare_pods(&cluster, &settings, printer).await?;
@@ -63,10 +63,10 @@ async fn begin(
     if let Some(plan) = prepared.plan()
         && settings.dry_run
     {
-        if args.dry_run == DryRun::Server {
+        if args.run.dry_run == DryRun::Server {
             check_evictions(&cluster, plan, settings.method, printer).await;
         }
-        print_plan(plan, args.output, status != DrainStatus::Done, printer)?;
+        print_plan(plan, args.run.output, status != DrainStatus::Done, printer)?;
     }
     Ok(ControlFlow::Break(status.into()))
 }

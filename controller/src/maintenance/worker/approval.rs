@@ -28,7 +28,7 @@ impl Worker {
         let published = status.plan.as_ref().map(|published| {
             let entries = published.workloads.iter().map(Str::as_str);
             let nodes = published.nodes.iter().cloned();
-            let scope = PlanScope::new(nodes, plan.manner.clone()).with_entries(entries);
+            let scope = PlanScope::new(nodes, plan.eviction.clone()).with_entries(entries);
             (published.digest.clone(), scope)
         });
         // What does no more than the published plan is covered by it.

@@ -24,14 +24,14 @@ use nodelife_core::node_maintenance::{
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use nodelife_drain::{
-    Drain, DrainIdentity, DrainSettings, DrainStatus, NodeSelection, Prepared, prepare,
+    Drain, DrainIdentity, DrainRequest, DrainStatus, NodeSelection, Prepared, prepare,
 };
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::places::{Limits, Place, Places, Taken, Wait};
 use super::reporter::StatusReporter;
-use super::settings::{settings, times};
+use super::settings::{request, times};
 use super::status::{count_nodes, outcome, set_condition};
 use crate::part::Term;
 use hindrance::{Asker, nodes_unknown};
@@ -254,9 +254,9 @@ impl Worker {
         if self.object.status.finished_at.is_some() {
             return Ok(Next::Idle);
         }
-        let asked = settings(&self.object.spec, &self.cluster, &self.audit)
-            .and_then(|settings| Ok((settings, times(&self.object.spec)?)));
-        let (mut settings, (start, end)) = match asked {
+        let asked = request(&self.object.spec, &self.cluster, &self.audit)
+            .and_then(|request| Ok((request, times(&self.object.spec)?)));
+        let (mut request, (start, end)) = match asked {
             Ok(asked) => asked,
             Err(why) => {
                 self.block("InvalidSpec", &why).await?;
@@ -277,12 +277,12 @@ impl Worker {
             return Ok(Next::Idle);
         }
         self.end = end.map(|end| Instant::now() + left(end));
-        settings.end = self.end;
-        self.drain(settings).await
+        request.end = self.end;
+        self.drain(request).await
     }
 
     /// Plans, waits for others and for the approval, and drains.
-    async fn drain(&mut self, mut settings: DrainSettings) -> anyhow::Result<Next> {
+    async fn drain(&mut self, mut request: DrainRequest) -> anyhow::Result<Next> {
         if let Some(wait) = self.know_nodes().await {
             self.block(wait.reason, &wait.message).await?;
             return Ok(Next::Hindered(wait));
@@ -304,16 +304,16 @@ impl Worker {
             self.finish(DrainStatus::Done, text).await?;
             return Ok(Next::Idle);
         }
-        settings.nodes = NodeSelection::named(wanted);
+        request.nodes = NodeSelection::named(wanted);
         let limits = Limits {
-            max_unavailable: settings.max_unavailable,
-            max_per_zone: settings.max_per_zone,
+            max_unavailable: request.max_unavailable,
+            max_per_zone: request.settings.max_per_zone.map(usize::from),
         };
-        settings.shared = Some(self.place.limits(limits));
+        request.shared = Some(self.place.limits(limits));
         let (mut reporter, view) = StatusReporter::new(self.object.metadata.name.clone());
         let latest = Instant::now() + PLAN_TIMEOUT;
         let latest = self.end.map_or(latest, |end| end.min(latest));
-        let prepared = prepare(&self.cluster, &settings, &mut reporter);
+        let prepared = prepare(&self.cluster, &request, &mut reporter);
         let prepared = tokio::time::timeout_at(latest, prepared);
         let prepared = prepared
             .await

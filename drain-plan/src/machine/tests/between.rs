@@ -2,8 +2,8 @@
 
 use super::turns::{finish, phase, three};
 use super::*;
-use crate::Permissions;
 use crate::fixtures::{node, owner};
+use crate::{Consent, PodPolicy};
 use nodelife_core::object::NodeCondition;
 
 fn gate(node: &str) -> Effect {
@@ -154,9 +154,12 @@ fn agent(name: &str) -> Pod {
 
 fn with_agents() -> DrainOptions {
     DrainOptions {
-        permissions: Permissions {
-            evict_daemon_sets: true,
-            ..Permissions::default()
+        policy: PodPolicy {
+            consent: Consent {
+                evict_daemon_sets: true,
+                ..Consent::default()
+            },
+            ..PodPolicy::default()
         },
         ..DrainOptions::default()
     }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::respond::DENIALS;
 use super::*;
 use crate::fixtures::{budget, pod, workload};
-use crate::{Bypass, EvictionOrder, EvictionResult, Manner, Permissions, PlanScope, Throttle};
+use crate::{Bypass, Consent, EvictionResult, EvictionSettings, PlanScope, PodPolicy, Throttle};
 use nodelife_core::disruption::ImplicitBudget;
 use nodelife_core::object::{Budget, Pod, Workload, WorkloadKind};
 use nodelife_core::workload::Workloads;
@@ -104,12 +104,15 @@ fn one_eviction_at_a_time_under_a_budget() {
 
 #[test]
 fn a_waiting_pod_that_an_approval_no_longer_covers_stays() {
-    let scope = PlanScope::new([NODE.into()], Manner::default());
+    let scope = PlanScope::new([NODE.into()], EvictionSettings::default());
     let scope = scope.with_entries(["default/ReplicaSet/web"]);
     let settings = DrainOptions {
-        permissions: Permissions {
-            approved: Some(Arc::new(scope)),
-            ..Permissions::default()
+        policy: PodPolicy {
+            consent: Consent {
+                approved: Some(Arc::new(scope)),
+                ..Consent::default()
+            },
+            ..PodPolicy::default()
         },
         ..DrainOptions::default()
     };

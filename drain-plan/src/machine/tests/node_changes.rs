@@ -1,8 +1,8 @@
 //! Nodes that somebody changes, and pods that somebody else deleted.
 
 use super::*;
-use crate::Permissions;
 use crate::fixtures::node;
+use crate::{PodFilter, PodPolicy};
 
 /// How the node is in this version; its UID is its name.
 fn seen(unschedulable: bool, version: &str) -> DrainEvent {
@@ -107,9 +107,12 @@ fn shortens_the_grace_period_of_a_terminating_pod_once() {
 fn a_pod_that_becomes_overdue_is_skipped() {
     let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1);
     let settings = DrainOptions {
-        permissions: Permissions {
-            skip_overdue: Some(SignedDuration::from_secs(5)),
-            ..Permissions::default()
+        policy: PodPolicy {
+            filter: PodFilter {
+                skip_overdue: Some(SignedDuration::from_secs(5)),
+                ..PodFilter::default()
+            },
+            ..PodPolicy::default()
         },
         ..DrainOptions::default()
     };

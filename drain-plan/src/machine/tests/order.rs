@@ -8,7 +8,7 @@ fn with_priority(name: &str, priority: i32) -> Pod {
 
 fn by_priority() -> DrainOptions {
     DrainOptions {
-        order: EvictionOrder::Priority,
+        by_priority: true,
         ..DrainOptions::default()
     }
 }

@@ -1,8 +1,8 @@
 //! Pods that come back, and pods of DaemonSets.
 
 use super::*;
-use crate::Permissions;
 use crate::fixtures::owner;
+use crate::{Consent, PodPolicy};
 use nodelife_core::object::Toleration;
 use nodelife_core::workload::Presence;
 
@@ -134,9 +134,12 @@ fn a_daemon_set_is_looked_up_before_its_pod_is_an_orphan() {
         let mut store = Store::default();
         store.workloads.add_listed([WorkloadKind::DaemonSet], []);
         let settings = DrainOptions {
-            permissions: Permissions {
-                force: true,
-                ..Permissions::default()
+            policy: PodPolicy {
+                consent: Consent {
+                    force: true,
+                    ..Consent::default()
+                },
+                ..PodPolicy::default()
             },
             ..DrainOptions::default()
         };

@@ -12,8 +12,8 @@ use nodelife_core::object::{
 use nodelife_core::text::Str;
 use nodelife_core::workload::Workloads;
 use nodelife_drain_plan::{
-    DrainEvent, DrainOptions, DrainPlan, Effect, EvictionOrder, EvictionResult, InventoryContext,
-    Machine, Manner, Permissions, PlanContext, PlanOptions, ReplicaCount, Store, inventory,
+    DrainEvent, DrainOptions, DrainPlan, Effect, EvictionResult, EvictionSettings,
+    InventoryContext, Machine, PlanContext, PlanOptions, PodPolicy, ReplicaCount, Store, inventory,
 };
 
 /// For how long a drain is followed that nothing ends.
@@ -447,10 +447,10 @@ impl Cluster {
             pods: &pods,
             now: at(0),
         };
-        let items = inventory(here, &Permissions::default(), context);
+        let items = inventory(here, &PodPolicy::default(), context);
         let options = PlanOptions {
-            manner: Manner::default(),
-            order: EvictionOrder::None,
+            eviction: EvictionSettings::default(),
+            by_priority: false,
             concurrency: 1,
             now: at(0),
         };

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
 use nodelife_drain::{
-    Drain, DrainIdentity, DrainSettings, Prepared, UndoSettings, check_evictions, is_forbidden,
+    Drain, DrainIdentity, DrainRequest, Prepared, UndoSettings, check_evictions, is_forbidden,
 };
 use nodelife_drain_plan::DrainReport;
 use tokio::time::Instant;
@@ -27,7 +27,7 @@ use crate::output::Printer;
 use crate::signals;
 pub(super) use detach::NOT_INSTALLED;
 pub(super) use plan::print as print_plan;
-use settings::{check, settings};
+use settings::{check, request};
 
 pub(crate) async fn run(
     args: DrainArgs,
@@ -41,12 +41,11 @@ pub(crate) async fn run(
     if !args.input.files.is_empty() {
         return offline::plan(&args, printer);
     }
-    let end = (!args.timeout.is_zero()).then(|| Instant::now() + args.timeout);
-    let settings = settings(&args, end);
-    let ended = Box::pin(drain(&args, &settings, cluster, printer)).await;
-    if let Some(format) = args.output.filter(|_| !printer.has_document()) {
+    let request = request(&args, args.run.end());
+    let ended = Box::pin(drain(&args, &request, cluster, printer)).await;
+    if let Some(format) = args.run.output.filter(|_| !printer.has_document()) {
         let error = ended.as_ref().err().map(|error| format!("{error:#}"));
-        let nodes = settings.nodes.names().to_vec();
+        let nodes = request.nodes.names().to_vec();
         let report = DrainReport::not_begun(nodes, error, Timestamp::now());
         printer.drain_document(&report, format)?;
     }
@@ -55,18 +54,22 @@ pub(crate) async fn run(
 
 async fn drain(
     args: &DrainArgs,
-    settings: &DrainSettings,
+    request: &DrainRequest,
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
-    let begin = Box::pin(begin(args, settings, cluster, printer));
-    let drain = match begun(begin, settings.end).await {
+    let begin = Box::pin(begin(args, request, cluster, printer));
+    let drain = match begun(begin, request.end).await {
         Ok(ControlFlow::Continue(drain)) => drain,
         Ok(ControlFlow::Break(status)) => return Ok(status),
         Err(error) => return unable(error, printer),
     };
     let print_events = args.events.is_some();
-    run_to_end(drain, ProgressLog::new(printer, print_events, args.output)).await
+    run_to_end(
+        drain,
+        ProgressLog::new(printer, print_events, args.run.output),
+    )
+    .await
 }
 
 /// What begins a drain, within its `--timeout`.
@@ -109,7 +112,7 @@ const READ_TIMED_OUT: &str = "timed out (--timeout) while reading the cluster; n
 /// Prepares the drain. Ends here with a plan, a refusal or `--undo`.
 async fn begin(
     args: &DrainArgs,
-    settings: &DrainSettings,
+    request: &DrainRequest,
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<ControlFlow<ExitStatus, Box<Drain>>> {
@@ -119,11 +122,11 @@ async fn begin(
     };
     let cluster = connect::prepare(cluster, printer).await?;
     if args.undo {
-        return undo(&cluster, settings, printer)
+        return undo(&cluster, request, printer)
             .await
             .map(ControlFlow::Break);
     }
-    let prepared = nodelife_drain::prepare(&cluster, settings, printer).await?;
+    let prepared = nodelife_drain::prepare(&cluster, request, printer).await?;
     let status = prepared.status().into();
     match prepared {
         Prepared::Ready(mut drain) => {
@@ -137,9 +140,9 @@ async fn begin(
         }
         Prepared::Refused { plan, .. } => {
             if let Some(plan) = plan
-                && (settings.dry_run || args.output.is_some())
+                && (request.dry_run || args.run.output.is_some())
             {
-                plan::print(&plan, args.output, true, printer)?;
+                plan::print(&plan, args.run.output, true, printer)?;
             }
         }
         Prepared::Planned { plan, .. } => {
@@ -148,10 +151,10 @@ async fn begin(
             {
                 return Ok(ControlFlow::Break(ExitStatus::Refused));
             }
-            if args.dry_run == DryRun::Server {
-                check_evictions(&cluster, &plan, settings.method(), printer).await;
+            if args.run.dry_run == DryRun::Server {
+                check_evictions(&cluster, &plan, request.settings.method(), printer).await;
             }
-            plan::print(&plan, args.output, false, printer)?;
+            plan::print(&plan, args.run.output, false, printer)?;
         }
     }
     Ok(ControlFlow::Break(status))
@@ -161,14 +164,14 @@ async fn begin(
 /// nodes.
 async fn undo(
     cluster: &Cluster,
-    settings: &DrainSettings,
+    request: &DrainRequest,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
-    let selected = nodelife_drain::select_nodes(cluster, &settings.nodes).await?;
+    let selected = nodelife_drain::select_nodes(cluster, &request.nodes).await?;
     let undo = UndoSettings {
         identity: DrainIdentity::of_process(),
         own_only: false,
-        dry_run: settings.dry_run,
+        dry_run: request.dry_run,
     };
     let status = nodelife_drain::undo_drain(cluster, &selected.nodes, &undo, printer).await?;
     Ok(status.into())

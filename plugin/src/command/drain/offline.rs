@@ -6,7 +6,7 @@ use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_drain::{Prepared, plan_snapshot};
 
 use super::plan;
-use super::settings::settings;
+use super::settings::request;
 use crate::cli::drain::DrainArgs;
 use crate::command::input;
 use crate::exit::ExitStatus;
@@ -25,10 +25,10 @@ pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<Ex
     }
     warn_missing(&snapshot, printer);
     let now = snapshot.taken_at.unwrap_or_else(Timestamp::now);
-    let prepared = plan_snapshot(snapshot, &settings(args, None), now, printer)?;
+    let prepared = plan_snapshot(snapshot, &request(args, None), now, printer)?;
     let refused = matches!(prepared, Prepared::Refused { .. });
     if let Some(plan) = prepared.plan() {
-        plan::print(plan, args.output, refused, printer)?;
+        plan::print(plan, args.run.output, refused, printer)?;
     }
     Ok(prepared.status().into())
 }

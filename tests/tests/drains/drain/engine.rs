@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use jiff::Timestamp;
 use nodelife_cluster::{ClientOptions, Cluster};
 use nodelife_drain::{
-    Drain, DrainIdentity, DrainSettings, DrainStatus, Level, NodeSelection, Prepared, Reporter,
-    UndoSettings, prepare, select_nodes, undo_drain,
+    Drain, DrainIdentity, DrainRequest, DrainSettings, DrainStatus, Level, NodeSelection, Prepared,
+    Reporter, UndoSettings, prepare, select_nodes, undo_drain,
 };
 use nodelife_tests::{Identity, TIMEOUT, wait_until};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -58,13 +58,16 @@ fn selection(node: &str) -> NodeSelection {
 }
 
 async fn ready(cluster: &Cluster, node: &str) -> Box<Drain> {
-    let mut settings = DrainSettings {
+    let request = DrainRequest {
         nodes: selection(node),
-        undo_on_failure: true,
-        ..DrainSettings::default()
+        settings: DrainSettings {
+            undo_on_failure: true,
+            force: true,
+            ..DrainSettings::default()
+        },
+        ..DrainRequest::default()
     };
-    settings.permissions.force = true;
-    match prepare(cluster, &settings, &mut Told::default()).await {
+    match prepare(cluster, &request, &mut Told::default()).await {
         Ok(Prepared::Ready(drain)) => drain,
         other => panic!("{other:?}"),
     }

@@ -6,7 +6,9 @@ use nodelife_core::disruption::{BudgetRefusal, Budgets, EvictionDecision};
 use nodelife_core::object::{Budget, Pod, Workload, WorkloadKind};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::workload::Workloads;
-use nodelife_drain_plan::{Impossible, InventoryContext, Permissions, PodVerdict, inventory};
+use nodelife_drain_plan::{
+    Consent, Impossible, InventoryContext, PodPolicy, PodVerdict, inventory,
+};
 
 /// Whether the audit finds NL-PDB-001, after checking that the drain calls the eviction of exactly
 /// those pods impossible that this budget holds back.
@@ -31,10 +33,13 @@ pub(super) fn never_allows(
         .is_empty();
     let mut known = Workloads::default();
     known.add_listed(WorkloadKind::ALL, workloads.iter().cloned());
-    let permissions = Permissions {
-        force: true,
-        delete_emptydir_data: true,
-        ..Permissions::default()
+    let policy = PodPolicy {
+        consent: Consent {
+            force: true,
+            delete_emptydir_data: true,
+            ..Consent::default()
+        },
+        ..PodPolicy::default()
     };
     let context = InventoryContext {
         budgets: &Budgets::of([budget.clone()]),
@@ -43,7 +48,7 @@ pub(super) fn never_allows(
         pods,
         now,
     };
-    for item in inventory(pods, &permissions, context) {
+    for item in inventory(pods, &policy, context) {
         let impossible = match item.verdict {
             PodVerdict::Impossible(Impossible::NeverAllows { .. }) => true,
             PodVerdict::Evict(EvictionDecision::Refused {

@@ -6,8 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::cluster::{World, int};
 use crate::{
-    BlockReason, Blocked, Effect, EvictionOrder, Machine, NodeLoss, NodePhase, PodState, Tracked,
-    Unevictable,
+    BlockReason, Blocked, Effect, Machine, NodeLoss, NodePhase, PodState, Tracked, Unevictable,
 };
 use nodelife_core::disruption::IMPLICIT_TIMEOUT;
 use nodelife_core::object::Pod;
@@ -66,7 +65,7 @@ impl World {
                 !machine.settings.once || tracked.attempts == 1,
                 "seed {seed}"
             );
-            if machine.settings.order == EvictionOrder::Priority {
+            if machine.settings.by_priority {
                 let priority = |t: &Tracked| t.pod.spec.priority.unwrap_or(0);
                 let sent = |t: &Tracked| {
                     let mut requests = self.requests.iter();

@@ -17,8 +17,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::fixtures::workload;
 use crate::{
-    Bypass, DrainEvent, DrainOptions, EvictionOrder, Machine, NodeLoss, NodePhase, Outcome,
-    Permissions, Store,
+    Bypass, Consent, DrainEvent, DrainOptions, Machine, NodeLoss, NodePhase, Outcome, PodPolicy,
+    Store,
 };
 use cluster::World;
 use nodelife_core::disruption::ImplicitBudget;
@@ -242,11 +242,7 @@ fn machine(world: &World, features: u64) -> Machine {
         concurrency: usize::try_from(1 + features % 3).unwrap(),
         max_per_zone: (features % 8 == 1).then_some(1),
         zones: world.zones(),
-        order: if features % 17 == 4 {
-            EvictionOrder::Priority
-        } else {
-            EvictionOrder::None
-        },
+        by_priority: features % 17 == 4,
         node_timeout: (features % 19 == 7).then(|| SignedDuration::from_secs(90)),
         soak: SignedDuration::from_secs(if features % 23 == 9 { 45 } else { 0 }),
         gate: features % 21 == 8,
@@ -264,9 +260,12 @@ fn machine(world: &World, features: u64) -> Machine {
                 .into_iter()
                 .collect(),
         }),
-        permissions: Permissions {
-            force: true,
-            ..Permissions::default()
+        policy: PodPolicy {
+            consent: Consent {
+                force: true,
+                ..Consent::default()
+            },
+            ..PodPolicy::default()
         },
         ..DrainOptions::default()
     };

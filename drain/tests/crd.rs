@@ -1,14 +1,19 @@
-//! The CustomResourceDefinition, generated from the types.
+//! The CustomResourceDefinition of NodeMaintenance, generated from the types.
 //!
-//! `NODELIFE_UPDATE_DOCS=1 cargo test -p nodelife-core --lib node_maintenance` writes it anew.
+//! `NODELIFE_UPDATE_DOCS=1 cargo test -p nodelife-drain --test crd` writes it.
 
 use std::path::Path;
 
+use nodelife_core::go_duration::TimeLimit;
+use nodelife_core::node_maintenance::{
+    GROUP, KIND, MAX_UNSETTLED, MAX_WORKLOADS, MaintenanceSpec, MaintenanceStatus, NodeCounts,
+    NodeMaintenance, NodeState, NodeStatus, PLURAL, PlanStatus, UnsettledPod, VERSION,
+};
+use nodelife_core::text::Str;
+use nodelife_drain::{DrainSettings, flags_as_fields};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
-
-use super::*;
 
 #[test]
 fn the_definition_in_manifests_is_that_of_the_types() {
@@ -23,8 +28,7 @@ fn the_definition_in_manifests_is_that_of_the_types() {
     let written: Value = serde_saphyr::from_str(&text).unwrap_or_default();
     assert_eq!(
         written, definition,
-        "the file differs from the types: NODELIFE_UPDATE_DOCS=1 cargo test -p nodelife-core --lib \
-         node_maintenance"
+        "the file differs from the types: NODELIFE_UPDATE_DOCS=1 cargo test -p nodelife-drain --test crd"
     );
 }
 
@@ -65,38 +69,20 @@ fn a_maintenance_of_500_nodes_is_below_256_kib() {
     assert!(size < 256 << 10, "{size} bytes");
 }
 
-use crate::text::Str;
-
-/// `metav1.LabelSelector`.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase")]
-#[expect(dead_code, reason = "only its schema")]
-pub(super) struct SelectorSchema {
-    match_labels: Option<std::collections::BTreeMap<String, String>>,
-    match_expressions: Option<Vec<RequirementSchema>>,
-}
-
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "only its schema")]
-struct RequirementSchema {
-    key: String,
-    operator: String,
-    values: Option<Vec<String>>,
-}
-
 const HEAD: &str = "\
-# The CustomResourceDefinition of NodeMaintenance, generated from core/src/node_maintenance/:
-# NODELIFE_UPDATE_DOCS=1 cargo test -p nodelife-core --lib node_maintenance
+# The CustomResourceDefinition of NodeMaintenance, generated from core/src/node_maintenance/ and
+# drain/src/settings.rs: NODELIFE_UPDATE_DOCS=1 cargo test -p nodelife-drain --test crd
 ";
 
-/// A Go duration without a sign.
-const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$";
+const SETTINGS: &str = "The settings of the drain, as the flags of kubectl nodelife drain have them. \
+    An absent one has the default of its flag.";
 
 fn definition() -> Value {
-    let mut spec = structural::<MaintenanceSpec>("What is wanted.");
+    let mut spec = structural::<MaintenanceSpec>("The nodes, when they are drained, and how.");
+    spec["properties"]["drain"] = structural::<DrainSettings>(SETTINGS);
     restrict(&mut spec);
     relate(&mut spec);
-    let status = structural::<MaintenanceStatus>("What the controller has seen and done.");
+    let status = structural::<MaintenanceStatus>("The state as the controller reports it.");
     let column =
         |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
     let condition = |name: &str, field: &str| {
@@ -168,48 +154,41 @@ fn restrict(spec: &mut Value) {
     properties["approvedPlan"]["pattern"] = json!("^sha256:[0-9a-f]{64}$");
     properties["approvedPlan"]["maxLength"] = json!(71);
     properties["maxUnavailable"]["pattern"] = json!("^[1-9][0-9]{0,4}%?$");
-    for (object, fields) in [
-        ("/properties", &["soak"][..]),
-        ("/properties/window/properties", &["duration"]),
-        ("/properties/gate/properties", &["timeout"]),
-        (
-            "/properties/drain/properties",
-            &["forceAfter", "nodeTimeout", "podTimeout", "blockedTimeout"],
-        ),
+    for path in [
+        "/properties/soak",
+        "/properties/window/properties/duration",
+        "/properties/gate/properties/timeout",
     ] {
-        let properties = spec.pointer_mut(object).unwrap();
-        for field in fields {
-            properties[*field]["pattern"] = json!(DURATION);
-            properties[*field]["maxLength"] = json!(32);
-        }
+        let duration = spec.pointer_mut(path).unwrap();
+        duration["pattern"] = json!(TimeLimit::PATTERN);
+        duration["maxLength"] = json!(32);
     }
-    let selector = spec
-        .pointer_mut("/properties/nodeSelector/properties")
-        .unwrap();
-    selector["matchLabels"]["maxProperties"] = json!(32);
-    selector["matchLabels"]["additionalProperties"]["maxLength"] = json!(63);
-    selector["matchExpressions"]["maxItems"] = json!(32);
-    let operators = json!(["In", "NotIn", "Exists", "DoesNotExist"]);
-    let requirement = &mut selector["matchExpressions"]["items"]["properties"];
-    requirement["operator"]["enum"] = operators;
-    requirement["key"]["maxLength"] = json!(317);
-    requirement["values"]["maxItems"] = json!(100);
-    requirement["values"]["items"]["maxLength"] = json!(63);
+    let text = |longest: u32| json!({"type": "string", "maxLength": longest});
+    let selector = &mut spec["properties"]["nodeSelector"];
+    selector["type"] = json!("object");
+    selector["properties"] = json!({
+        "matchLabels": {
+            "type": "object", "maxProperties": 32, "additionalProperties": text(63),
+        },
+        "matchExpressions": {
+            "type": "array",
+            "maxItems": 32,
+            "items": {
+                "type": "object",
+                "required": ["key", "operator"],
+                "properties": {
+                    "key": text(317),
+                    "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
+                    "values": {"type": "array", "maxItems": 100, "items": text(63)},
+                },
+            },
+        },
+    });
     let condition = spec
         .pointer_mut("/properties/gate/properties/nodeCondition/properties")
         .unwrap();
     condition["type"]["maxLength"] = json!(316);
     condition["status"]["enum"] = json!(["True", "False", "Unknown"]);
-    let drain = spec.pointer_mut("/properties/drain/properties").unwrap();
-    for field in ["bypassPdb", "podRule"] {
-        drain[field]["maxItems"] = json!(100);
-        drain[field]["items"]["maxLength"] = json!(512);
-    }
-    drain["bypassPdb"]["items"]["pattern"] = json!("^[^/]+/[^/]+$");
-    drain["podSelector"]["maxLength"] = json!(1024);
-    drain["implicitBudget"]["pattern"] = json!("^([0-9]{1,5}%?|none)$");
-    drain["concurrency"]["minimum"] = json!(1);
-    drain["maxPerZone"]["minimum"] = json!(1);
 }
 
 /// The rules between fields.
@@ -321,7 +300,7 @@ fn simplify(schema: &mut Value) {
         fields.retain(|name, _| name != "maximum");
     }
     if let Some(Value::String(text)) = fields.get_mut("description") {
-        *text = text.replace('\n', " ").replace('`', "");
+        *text = flags_as_fields(&text.replace('\n', " ").replace('`', ""));
     }
     if let Some(Value::Object(properties)) = fields.get_mut("properties") {
         properties.values_mut().for_each(simplify);
