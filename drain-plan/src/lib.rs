@@ -24,8 +24,7 @@ pub use eviction::{EvictionResult, Throttle};
 pub use inventory::{InventoryContext, InventoryItem, inspect, inventory};
 pub use machine::{
     Awaited, BlockReason, Blocked, DrainEvent, DrainReport, Effect, Machine, NodeLoss, NodePhase,
-    NodeReport, Outcome, PodCounts, PodReport, PodState, ReplicaCount, StopReason, Tracked,
-    Unevictable,
+    NodeReport, Outcome, PodReport, PodState, ReplicaCount, StopReason, Tracked, Unevictable,
 };
 pub use options::{Bypass, Consent, DrainOptions, InUse, PodFilter, PodPolicy, Share};
 pub use plan::{Action, DrainPlan, Estimate, PlanContext, PlanOptions, PlannedPod, Seconds};

@@ -129,6 +129,37 @@ pub enum DrainStatus {
 }
 
 impl DrainStatus {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Done,
+        Self::Refused,
+        Self::Blocked,
+        Self::Stuck,
+        Self::Impossible,
+        Self::Failed,
+        Self::Interrupted,
+    ];
+
+    /// The exit status of `kubectl nodelife drain`, and `status.exitStatus` of a NodeMaintenance.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Refused => 4,
+            Self::Blocked => 5,
+            Self::Stuck => 6,
+            Self::Impossible => 7,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// The status with this code; failed if it is none.
+    pub fn of_code(code: u8) -> Self {
+        let mut all = Self::ALL.into_iter();
+        all.find(|status| status.code() == code)
+            .unwrap_or(Self::Failed)
+    }
+
     /// The status of two things done in one drain. What is not known hides how bad the rest is, so it
     /// goes first.
     #[must_use]

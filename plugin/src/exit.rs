@@ -8,7 +8,8 @@ use nodelife_drain::DrainStatus;
 
 use crate::output::Printer;
 
-/// The exit statuses of every command, one table for all. Ordered by which of two goes first.
+/// The exit statuses of every command, ordered by which of two goes first. Those of drains have their
+/// numbers from [`DrainStatus::code`], as the status of a NodeMaintenance has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ExitStatus {
     /// 0: done; no finding at or above `--fail-on`.
@@ -37,32 +38,17 @@ impl ExitStatus {
         if any { Self::Findings } else { Self::Done }
     }
 
-    /// The status with this code, of a drain elsewhere.
-    pub(crate) fn of_code(code: u8) -> Self {
-        let all = [
-            Self::Done,
-            Self::Refused,
-            Self::Blocked,
-            Self::Stuck,
-            Self::Impossible,
-            Self::Interrupted,
-        ];
-        let mut all = all.into_iter();
-        all.find(|status| status.code() == code)
-            .unwrap_or(Self::Failed)
-    }
-
     pub(crate) fn code(self) -> u8 {
         match self {
-            Self::Done => 0,
-            Self::Failed => 1,
             Self::Usage => 2,
             Self::Findings => 3,
-            Self::Refused => 4,
-            Self::Blocked => 5,
-            Self::Stuck => 6,
-            Self::Impossible => 7,
-            Self::Interrupted => 130,
+            Self::Done => DrainStatus::Done.code(),
+            Self::Failed => DrainStatus::Failed.code(),
+            Self::Refused => DrainStatus::Refused.code(),
+            Self::Blocked => DrainStatus::Blocked.code(),
+            Self::Stuck => DrainStatus::Stuck.code(),
+            Self::Impossible => DrainStatus::Impossible.code(),
+            Self::Interrupted => DrainStatus::Interrupted.code(),
         }
     }
 

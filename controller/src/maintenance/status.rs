@@ -20,11 +20,12 @@ pub(super) fn nodes(progress: &Progress<'_>) -> Vec<NodeStatus> {
     let mut counts: BTreeMap<&str, NodeCounts> = BTreeMap::new();
     for tracked in machine.pods() {
         let counts = counts.entry(&tracked.pod.spec.node_name).or_default();
-        *match tracked.outcome() {
+        *match machine.outcome(tracked) {
             Outcome::Evicted => &mut counts.evicted,
             Outcome::Skipped => &mut counts.skipped,
             Outcome::Pending => &mut counts.pending,
             Outcome::Blocked => &mut counts.blocked,
+            Outcome::Terminating => &mut counts.terminating,
             Outcome::Stuck => &mut counts.stuck,
             Outcome::Impossible => &mut counts.impossible,
         } += 1;
@@ -136,15 +137,15 @@ pub(super) fn count_nodes(status: &mut MaintenanceStatus) {
     status.progress = Some(text.into());
 }
 
-/// The exit status of `kubectl nodelife drain`, and the reason of the conditions.
-pub(super) fn outcome(status: DrainStatus) -> (u8, &'static str) {
+/// The reason of the conditions.
+pub(super) fn reason(status: DrainStatus) -> &'static str {
     match status {
-        DrainStatus::Done => (0, "Drained"),
-        DrainStatus::Failed => (1, "Failed"),
-        DrainStatus::Refused => (4, "Refused"),
-        DrainStatus::Blocked => (5, "BlockedByBudget"),
-        DrainStatus::Stuck => (6, "Stuck"),
-        DrainStatus::Impossible => (7, "Impossible"),
-        DrainStatus::Interrupted => (130, "Interrupted"),
+        DrainStatus::Done => "Drained",
+        DrainStatus::Failed => "Failed",
+        DrainStatus::Refused => "Refused",
+        DrainStatus::Blocked => "BlockedByBudget",
+        DrainStatus::Stuck => "Stuck",
+        DrainStatus::Impossible => "Impossible",
+        DrainStatus::Interrupted => "Interrupted",
     }
 }

@@ -150,13 +150,16 @@ pub struct NodeCounts {
     /// They stay, or went by themselves.
     #[serde(skip_serializing_if = "is_zero")]
     pub skipped: u32,
-    /// It is not their turn yet, or they are terminating.
+    /// It is not their turn yet.
     #[serde(skip_serializing_if = "is_zero")]
     pub pending: u32,
     /// A budget, a webhook or the server is in the way.
     #[serde(skip_serializing_if = "is_zero")]
     pub blocked: u32,
-    /// Evicted, but not gone.
+    /// Evicted and waited for.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub terminating: u32,
+    /// Evicted, but not gone when the drain stopped waiting for them.
     #[serde(skip_serializing_if = "is_zero")]
     pub stuck: u32,
     /// They cannot be evicted as things are.

@@ -51,7 +51,7 @@ use replicas::ReadyCounts;
 use state::{Between, RetryTrigger, SeenNode, Turn};
 
 pub use event::{DrainEvent, Effect, ReplicaCount};
-pub use report::{DrainReport, NodeReport, PodCounts, PodReport};
+pub use report::{DrainReport, NodeReport, PodReport};
 pub use settle::Awaited;
 pub use state::{
     BlockReason, Blocked, NodeLoss, NodePhase, Outcome, PodState, StopReason, Tracked, Unevictable,

@@ -78,24 +78,6 @@ pub struct PodReport {
     pub finished_at: Option<Timestamp>,
 }
 
-/// How many pods have come to each [`Outcome`], or would if the drain ended now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PodCounts {
-    /// Gone, by an eviction of this drain.
-    pub evicted: usize,
-    /// They stay, or went by themselves.
-    pub skipped: usize,
-    /// It is not their turn yet.
-    pub pending: usize,
-    /// Something is in the way.
-    pub blocked: usize,
-    /// Evicted, but not gone.
-    pub stuck: usize,
-    /// They cannot be evicted as things are.
-    pub impossible: usize,
-}
-
 impl DrainReport {
     /// The report of a drain that ended before it read any pod.
     pub fn not_begun(nodes: Vec<Str>, error: Option<String>, now: Timestamp) -> Self {
@@ -152,20 +134,16 @@ impl Machine {
         (!self.pods_on(node).any(went)).then_some(&barred.pod.metadata.namespace)
     }
 
-    /// How many pods have come to what.
-    pub fn counts(&self) -> PodCounts {
-        let mut counts = PodCounts::default();
-        for tracked in self.pods() {
-            *match tracked.outcome() {
-                Outcome::Evicted => &mut counts.evicted,
-                Outcome::Skipped => &mut counts.skipped,
-                Outcome::Pending => &mut counts.pending,
-                Outcome::Blocked => &mut counts.blocked,
-                Outcome::Stuck => &mut counts.stuck,
-                Outcome::Impossible => &mut counts.impossible,
-            } += 1;
+    /// What has become of a pod. One that terminates is stuck if nobody waits for it any more.
+    pub fn outcome(&self, tracked: &Tracked) -> Outcome {
+        match tracked.outcome() {
+            Outcome::Terminating
+                if self.stop.is_some() || self.has_ended(self.place(&tracked.pod)) =>
+            {
+                Outcome::Stuck
+            }
+            outcome => outcome,
         }
-        counts
     }
 
     /// The report, as of now. `nodes`: what is known of them, for what they say about pods that
@@ -191,7 +169,7 @@ impl Machine {
                     name: meta.name.clone(),
                     uid: meta.uid.clone(),
                     node: tracked.pod.spec.node_name.clone(),
-                    outcome: tracked.outcome(),
+                    outcome: self.outcome(tracked),
                     reason: tracked.reason(nodes, now),
                     budget: tracked.budget(),
                     attempts: tracked.attempts,

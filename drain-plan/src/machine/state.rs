@@ -422,7 +422,9 @@ pub enum Outcome {
     Pending,
     /// A budget, a webhook or the server was in the way to the end.
     Blocked,
-    /// Evicted, but not gone.
+    /// Evicted and waited for: it takes its time to stop.
+    Terminating,
+    /// Evicted, but not gone when the drain stopped waiting for it.
     Stuck,
     /// It cannot be evicted as things are.
     Impossible,
@@ -445,12 +447,13 @@ impl Tracked {
         }
     }
 
-    /// What became of it, or would if the drain ended now.
+    /// What has become of it, as long as its drain goes on: see [`super::Machine::outcome`].
     pub fn outcome(&self) -> Outcome {
         match &self.state {
             PodState::Gone if self.accepted => Outcome::Evicted,
             PodState::Gone | PodState::Skipped(_) => Outcome::Skipped,
-            PodState::Terminating { .. } | PodState::Stuck => Outcome::Stuck,
+            PodState::Terminating { .. } => Outcome::Terminating,
+            PodState::Stuck => Outcome::Stuck,
             PodState::Blocked(_) | PodState::GivenUp(_) => Outcome::Blocked,
             PodState::Refused(_) | PodState::Impossible(_) => Outcome::Impossible,
             PodState::Waiting

@@ -163,7 +163,7 @@ impl Executor<'_> {
                 _ if tracked.is_unclear() => DrainStatus::Failed,
                 Outcome::Evicted | Outcome::Skipped => DrainStatus::Done,
                 Outcome::Pending | Outcome::Blocked => DrainStatus::Blocked,
-                Outcome::Stuck => DrainStatus::Stuck,
+                Outcome::Terminating | Outcome::Stuck => DrainStatus::Stuck,
                 Outcome::Impossible => DrainStatus::Impossible,
             })
             .fold(self.unfinished(), DrainStatus::and)

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainEnd, DrainStatus, Level, Progress, Reporter};
 use nodelife_drain_plan::{
-    DrainReport, NodeLoss, NodePhase, Outcome, PodState, StopReason, Tracked, diagnosis,
+    DrainReport, Machine, NodeLoss, NodePhase, Outcome, PodState, StopReason, Tracked, diagnosis,
 };
 use serde::Serialize;
 
@@ -231,7 +231,7 @@ impl Reporter for ProgressLog<'_> {
                 meta.name,
                 tracked.pod.spec.node_name,
                 tracked.state,
-                outcome_word(tracked, now)
+                outcome_word(machine, tracked, now)
             ));
             for reason in diagnosis(&tracked.pod, nodes, now) {
                 self.printer.note(format_args!("  {reason}"));
@@ -284,12 +284,12 @@ impl Reporter for ProgressLog<'_> {
 }
 
 /// What became of a pod that is left, in a word: one that has grace left is not stuck yet.
-fn outcome_word(tracked: &Tracked, now: Timestamp) -> String {
+fn outcome_word(machine: &Machine, tracked: &Tracked, now: Timestamp) -> String {
     let due = tracked.pod.metadata.deletion_timestamp;
     match &tracked.state {
         PodState::Terminating { .. } if due.is_none_or(|due| due > now) => {
             "not gone yet".to_owned()
         }
-        _ => tracked.outcome().to_string(),
+        _ => machine.outcome(tracked).to_string(),
     }
 }

@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use super::places::{Limits, Place, Places, Taken, Wait};
 use super::reporter::StatusReporter;
 use super::settings::{request, times};
-use super::status::{count_nodes, outcome, set_condition};
+use super::status::{count_nodes, reason, set_condition};
 use crate::part::Term;
 use hindrance::{Asker, nodes_unknown};
 
@@ -406,7 +406,7 @@ impl Worker {
 
     /// The drain is over; the nodes stay as they are until the object is deleted.
     async fn finish(&mut self, ended: DrainStatus, text: &str) -> anyhow::Result<()> {
-        let (code, reason) = outcome(ended);
+        let (code, reason) = (ended.code(), reason(ended));
         let now = self.cluster.clock().now();
         let done = ended == DrainStatus::Done;
         let mut status = self.object.status.clone();

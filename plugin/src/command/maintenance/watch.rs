@@ -8,6 +8,7 @@ use nodelife_cluster::watch::{Update, Watch};
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::node_maintenance::{NodeMaintenance, NodeState};
 use nodelife_core::text::Str;
+use nodelife_drain::DrainStatus;
 
 use super::object::get;
 use crate::exit::ExitStatus;
@@ -32,7 +33,7 @@ pub(super) async fn watch(
                 "nodemaintenance/{name}: {}: {drained} nodes drained",
                 last.state()
             ));
-            return Ok(ExitStatus::of_code(status));
+            return Ok(DrainStatus::of_code(status).into());
         }
         match next(&mut watch, &last.metadata.uid, printer).await? {
             Some(now) => last = now,
