@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::behavior::{self, Behavior};
 use super::options::{Consent, PodPolicy};
-use super::returning::ReturnReason;
+use super::return_reason::ReturnReason;
 use super::scope::PlanScope;
 use super::verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};
 use nodelife_core::disruption::{

@@ -13,7 +13,7 @@ mod inventory;
 mod machine;
 mod options;
 mod plan;
-mod returning;
+mod return_reason;
 mod scope;
 mod store;
 mod stuck;
@@ -28,7 +28,7 @@ pub use machine::{
 };
 pub use options::{Bypass, Consent, DrainOptions, InUse, PodFilter, PodPolicy, Share};
 pub use plan::{Action, DrainPlan, Estimate, PlanContext, PlanOptions, PlannedPod, Seconds};
-pub use returning::ReturnReason;
+pub use return_reason::ReturnReason;
 pub use scope::{EvictionSettings, PlanScope, SavedPlan};
 pub use store::Store;
 pub use stuck::diagnosis;

@@ -1,25 +1,19 @@
 //! Dispatch: decides which evictions are due and sends them.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::Machine;
-use super::backoff::jittered;
 use super::event::Effect;
 use super::replicas::CountReader;
-use super::state::{
-    BlockReason, Blocked, EvictionInputs, NodePhase, PodState, RetryTrigger, Tracked, Unevictable,
-};
+use super::retry::Attempt;
+use super::state::{BlockReason, Blocked, PodState, Tracked, Unevictable};
 use crate::inventory::inspect;
+use crate::options::{self, Tier};
 use crate::verdict::{Impossible, PodVerdict};
 use nodelife_core::disruption::{
     BudgetKey, BudgetName, EvictionDecision, Exemption, IMPLICIT_TIMEOUT, Limit, decide,
 };
-use nodelife_core::object::Pod;
 use nodelife_core::text::Str;
-
-/// How long an eviction is held back although its budget allows nothing by the watch, in case
-/// the watch stands still. Operators that act on the attempt are not bothered more often.
-const FALLBACK: SignedDuration = SignedDuration::from_secs(30);
 
 /// How many evictions may be on their way at once, over all budgets: a quarter of the writes that an
 /// API server takes at once by default (`MaxMutatingRequestsInFlight` of
@@ -93,7 +87,7 @@ impl Machine {
                 Due::Count(workload) => {
                     self.request_count(&workload, CountReader::ImplicitBudget);
                 }
-                Due::Block(block) => self.block(&uid, block),
+                Due::Block(block) => self.wait_for_budget(&uid, block),
                 Due::GiveUp(why) => self.set(&uid, PodState::Impossible(why)),
             }
         }
@@ -103,18 +97,12 @@ impl Machine {
     /// are not Ready first, since they cost their budget nothing, then by name. Where budgets may
     /// not be seen, what was refused less often comes before: each gets its try.
     fn candidates(&self) -> Vec<Str> {
-        let draining = |node: &Str| self.nodes.get(node) == Some(&NodePhase::Draining);
-        let draining: Vec<bool> = self.order.iter().map(draining).collect();
+        let draining = self.nodes.draining();
         let mut waiting: Vec<&Tracked> = self
             .pods
             .values()
-            .filter(|tracked| draining.get(tracked.place) == Some(&true))
-            .filter(|tracked| match tracked.state {
-                PodState::Waiting => true,
-                PodState::Blocked(_) => !self.stays_blocked(tracked),
-                PodState::Terminating { .. } => self.shortens_grace(tracked),
-                _ => false,
-            })
+            .filter(|tracked| draining.get(tracked.node_index) == Some(&true))
+            .filter(|tracked| self.attempt(tracked) != Attempt::None)
             .collect();
         let blind = !self.can_read_budgets();
         waiting.sort_by_cached_key(|t| {
@@ -125,20 +113,6 @@ impl Machine {
             .iter()
             .map(|tracked| tracked.pod.metadata.uid.clone())
             .collect()
-    }
-
-    /// Whether nothing has changed since the pod was blocked that decides about its eviction.
-    fn stays_blocked(&self, tracked: &Tracked) -> bool {
-        let PodState::Blocked(blocked) = &tracked.state else {
-            return false;
-        };
-        let RetryTrigger::InputsChanged(seen) = &blocked.retry_on else {
-            return false;
-        };
-        self.now < blocked.retry_at
-            && self.bypassed_at(tracked).is_none_or(|at| self.now < at)
-            && self.has_inputs(&tracked.pod, seen)
-            && self.comes_back(tracked).is_none()
     }
 
     fn rank_pods(&mut self) {
@@ -154,7 +128,7 @@ impl Machine {
 
     /// Whether somebody else deleted the pod, with more time to stop than the user gives, and it would
     /// be evicted otherwise. `kubectl drain` v1.36 does the same by evicting it anew.
-    fn shortens_grace(&self, tracked: &Tracked) -> bool {
+    pub(super) fn shortens_grace(&self, tracked: &Tracked) -> bool {
         let left = tracked.pod.metadata.deletion_grace_period_seconds;
         let given = self.settings.grace_period_seconds;
         let shorter = given
@@ -184,23 +158,12 @@ impl Machine {
         if self.held_until(tracked).is_some() {
             return Due::Nothing;
         }
-        let mut overdue = false;
+        let overdue = match self.attempt(tracked) {
+            Attempt::None => return Due::Nothing,
+            Attempt::Look => return Due::Get,
+            Attempt::Evict { overdue } => overdue,
+        };
         let bypassed = self.bypassed_budget(tracked);
-        if let PodState::Blocked(blocked) = &tracked.state {
-            overdue = self.now >= blocked.retry_at;
-            match &blocked.retry_on {
-                RetryTrigger::TimerThenGet if overdue => return Due::Get,
-                RetryTrigger::TimerThenGet | RetryTrigger::Timer if !overdue => {
-                    return Due::Nothing;
-                }
-                RetryTrigger::InputsChanged(seen)
-                    if !overdue && bypassed.is_none() && self.has_inputs(&tracked.pod, seen) =>
-                {
-                    return Due::Nothing;
-                }
-                _ => {}
-            }
-        }
         if self.settings.policy.consent.disable_eviction {
             return Due::Evict(None);
         }
@@ -378,74 +341,35 @@ impl Machine {
         self.effects.push(effect);
     }
 
-    /// Marks a pod whose budget allows nothing by the watch; one that is marked already
-    /// keeps its times.
-    fn block(&mut self, uid: &Str, block: BlockReason) {
-        let Some(tracked) = self.pods.get(uid.as_str()) else {
-            return;
-        };
-        let (since, retry_at) = match &tracked.state {
-            PodState::Blocked(before) if self.now < before.retry_at => {
-                (before.since, before.retry_at)
-            }
-            PodState::Blocked(before) => (before.since, self.now + jittered(FALLBACK, tracked)),
-            _ => (self.now, self.now + jittered(FALLBACK, tracked)),
-        };
-        let retry_on = match &block {
-            BlockReason::Budget { .. } => {
-                let pod = &tracked.pod;
-                if self.is_tried_first(tracked, &decide(pod, &self.store.budgets)) {
-                    RetryTrigger::BudgetAllows
-                } else {
-                    RetryTrigger::InputsChanged(self.eviction_inputs(pod))
-                }
-            }
-            _ => RetryTrigger::BudgetAllows,
-        };
-        let state = PodState::Blocked(Blocked {
-            block,
-            since,
-            first: tracked.blocked_since.unwrap_or(self.now),
-            retry_at,
-            retry_on,
-        });
-        self.set(uid, state);
-    }
-
-    /// What decides about an eviction of this pod now.
-    pub(super) fn eviction_inputs(&self, pod: &Pod) -> EvictionInputs {
-        let matching = self.store.budgets.matching(pod);
-        EvictionInputs {
-            phase: pod.status.phase.clone(),
-            ready: pod.is_ready(),
-            budget: match matching.as_slice() {
-                [budget] => Some((budget.key(), budget.metadata.resource_version.clone())),
-                _ => None,
-            },
-            pod_version: pod.metadata.resource_version.clone(),
-            selections: self.store.budgets.selections(),
+    /// Whether no pod has to be gone first: one of a lower order, or of the same order and a lower
+    /// priority.
+    pub(super) fn is_in_order(&self, tracked: &Tracked) -> bool {
+        if !self.settings.by_priority && !self.ordered {
+            return true;
         }
-    }
-
-    /// Whether what decides about an eviction of this pod is as it was.
-    fn has_inputs(&self, pod: &Pod, seen: &EvictionInputs) -> bool {
-        if seen.phase != pod.status.phase || seen.ready != pod.is_ready() {
-            return false;
-        }
-        let budgets = &self.store.budgets;
-        if seen.selections != budgets.selections()
-            || seen.pod_version != pod.metadata.resource_version
-        {
-            return seen.budget == self.eviction_inputs(pod).budget;
-        }
-        seen.budget.as_ref().is_none_or(|(key, version)| {
-            let budget = budgets.get(key);
-            budget.is_some_and(|budget| budget.metadata.resource_version == *version)
+        let tier = self.tier(tracked);
+        !self.pods.values().any(|other| {
+            self.tier(other) < tier
+                && self.is_draining(other)
+                && !other.state.is_settled()
+                && !self.may_be_overtaken(&other.state)
         })
     }
 
-    /// Whether an operator acts on the attempt to evict the pod, and none was made.
-    fn is_tried_first(&self, tracked: &Tracked, decision: &EvictionDecision) -> bool {
-        tracked.attempts == 0 && self.may_be_lifted(&tracked.pod, decision)
+    fn tier(&self, tracked: &Tracked) -> Tier {
+        options::tier(tracked.order, &tracked.pod, self.settings.by_priority)
+    }
+
+    fn may_be_overtaken(&self, state: &PodState) -> bool {
+        self.settings.by_priority
+            && matches!(
+                state,
+                PodState::Blocked(Blocked {
+                    block: BlockReason::Budget { .. }
+                        | BlockReason::Implicit { .. }
+                        | BlockReason::SeveralBudgets(_),
+                    ..
+                })
+            )
     }
 }

@@ -1,6 +1,6 @@
 //! `DrainEvent` and `Effect`: input and output of the state machine.
 
-use super::state::NodeLoss;
+use super::nodes::NodeLoss;
 use crate::eviction::EvictionResult;
 use crate::verdict::Impossible;
 use nodelife_core::disruption::BudgetKey;
@@ -99,8 +99,8 @@ pub enum DrainEvent {
         workload: Str,
         count: Option<ReplicaCount>,
     },
-    /// What would have let a pod go came to nothing.
-    Unrelieved {
+    /// The surge that should have made room for this pod's eviction failed.
+    SurgeFailed {
         uid: Str,
         why: Impossible,
     },

@@ -1,44 +1,43 @@
 //! State machine of a drain: takes events, returns effects.
 //!
-//! The machine is pure: it gets what was seen, what was answered and what time it
-//! is, and gives back what is to be done. Its promises:
+//! It is pure: the caller passes in what the watches show, what the API server answers, and the
+//! time. Its invariants:
 //!
-//! - An eviction is sent for a pod that was last seen on a node of the drain, under
-//!   this UID and not terminating, but to shorten a grace period once; never twice at a time for one pod, and one at a
-//!   time for each budget.
-//! - Where budgets may not be seen, one at a time is sent in each namespace, and the API server
-//!   decides.
-//! - A refused eviction is sent again when the budget or the pod changed, or after a
-//!   jittered wait; where the server said how long, not sooner.
-//! - After an answer that leaves the outcome open the pod is looked at first.
-//! - "Gone" comes from a watch, a look or a list, and a node is done only after a
-//!   consistent list of its pods.
+//! - A pod is evicted only if it was last seen on a draining node, with this UID, and not
+//!   terminating. Exception: once, to shorten a grace period.
+//! - At most one eviction of a pod is in flight, and at most one under each budget. If the budgets
+//!   cannot be read, at most one in each namespace, and the API server decides.
+//! - A refused eviction is sent again when the pod or its budget changes, or after a wait with
+//!   jitter (`retry.rs`). Only the wait counts if the answer is not about a budget, but about the
+//!   server's load, a webhook or the credentials.
+//! - If an answer leaves the outcome open, the pod is read before it is evicted again.
+//! - A pod is gone if a watch, a read or a list says so. A node is done only after a consistent list
+//!   of its pods.
+//!
+//! [`Nodes`] has the nodes and their order and knows no pods; [`Ledger`] has the evictions that
+//! budgets do not show yet, and [`ReadyCounts`] the Ready pods of workloads.
 
-mod backoff;
-mod between;
+mod advance;
 mod bypass;
-mod daemon_sets;
 mod dispatch;
 pub(super) mod event;
 mod ledger;
-mod node_changes;
 mod nodes;
 mod observe;
-mod ordering;
-mod outlook;
 mod replicas;
 mod report;
 mod respond;
+mod retry;
 mod returns;
 mod settle;
 mod state;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::options::{DrainOptions, InUse, Share};
 use super::store::Store;
@@ -47,40 +46,26 @@ use ledger::Ledger;
 use nodelife_core::disruption::{BudgetKey, UnhealthyPod};
 use nodelife_core::object::{Pod, VolumeAttachment};
 use nodelife_core::text::Str;
+use nodes::Nodes;
 use replicas::ReadyCounts;
-use state::{Between, RetryTrigger, SeenNode, Turn};
+use state::RetryTrigger;
 
 pub use event::{DrainEvent, Effect, ReplicaCount};
+pub use nodes::{NodeLoss, NodePhase};
 pub use report::{DrainReport, NodeReport, PodReport};
 pub use settle::Awaited;
-pub use state::{
-    BlockReason, Blocked, NodeLoss, NodePhase, Outcome, PodState, StopReason, Tracked, Unevictable,
-};
+pub use state::{BlockReason, Blocked, Outcome, PodState, StopReason, Tracked, Unevictable};
 
 #[derive(Debug)]
 pub struct Machine {
-    settings: DrainOptions,
-    share: Share,
-    order: Vec<Str>,
-    /// Where each stands in the order.
-    places: BTreeMap<Str, usize>,
-    nodes: BTreeMap<Str, NodePhase>,
-    seen_nodes: BTreeMap<Str, SeenNode>,
-    turns: BTreeMap<Str, Turn>,
-    /// The nodes whose drain has ended and whose place is not free yet.
-    between: BTreeMap<Str, Between>,
-    /// The nodes that were last said to be too many.
-    told_unavailable: Vec<Str>,
+    settings: Arc<DrainOptions>,
+    nodes: Nodes,
     /// The nodes whose DaemonSet pods may go, as all others have gone.
     released: BTreeSet<Str>,
     pods: BTreeMap<Str, Tracked>,
     store: Store,
     ledger: Ledger,
     ready_counts: ReadyCounts,
-    listed: BTreeSet<Str>,
-    /// The last request to list each node's pods, and how many there were.
-    confirms: BTreeMap<Str, u64>,
-    confirms_sent: u64,
     /// By their names; none before the first list.
     attachments: Option<BTreeMap<Str, VolumeAttachment>>,
     /// Whether some pods have to go before others although `--order` does not say so.
@@ -94,35 +79,24 @@ pub struct Machine {
     /// The controllers whose pods come back to a cordoned node, by node and UID.
     returning: BTreeMap<(Str, Str), Unevictable>,
     stop: Option<StopReason>,
-    /// The time of the step under way, and what it has found to be done so far.
+    /// The time of the present step.
     now: Timestamp,
+    /// The effects of the present step so far.
     effects: Vec<Effect>,
 }
 
 impl Machine {
     /// A drain of `nodes`, in this order. It begins with a [`DrainEvent::Listed`] of each node.
     pub fn new(settings: DrainOptions, nodes: Vec<Str>, store: Store) -> Self {
+        let settings = Arc::new(settings);
         Self {
+            nodes: Nodes::new(Arc::clone(&settings), nodes),
             settings,
-            share: Share::default(),
-            nodes: nodes
-                .iter()
-                .map(|node| (node.clone(), NodePhase::Waiting))
-                .collect(),
-            seen_nodes: BTreeMap::new(),
-            turns: BTreeMap::new(),
-            between: BTreeMap::new(),
-            told_unavailable: Vec::new(),
             released: BTreeSet::new(),
-            places: nodes.iter().cloned().zip(0..).collect(),
-            order: nodes,
             pods: BTreeMap::new(),
             store,
             ledger: Ledger::default(),
             ready_counts: ReadyCounts::default(),
-            listed: BTreeSet::new(),
-            confirms: BTreeMap::new(),
-            confirms_sent: 0,
             attachments: None,
             ordered: false,
             unranked: false,
@@ -144,28 +118,24 @@ impl Machine {
         self.pods.get(uid)
     }
 
-    /// The nodes and where they stand, in the order of the drain.
+    /// The nodes and their phases, in the order of the drain.
     pub fn nodes(&self) -> impl Iterator<Item = (&Str, NodePhase)> {
-        self.order
-            .iter()
-            .filter_map(|node| self.nodes.get_key_value(node.as_str()))
-            .map(|(node, phase)| (node, *phase))
+        self.nodes.iter()
+    }
+
+    /// Whether it has been the turn of this node.
+    pub fn had_turn(&self, node: &str) -> bool {
+        self.nodes.had_turn(node)
     }
 
     /// Sets what other drains leave to this one, from the next step on.
     pub fn set_share(&mut self, share: Share) {
-        self.share = share;
+        self.nodes.set_share(share);
     }
 
     /// What it uses of the limits that drains keep together.
     pub fn in_use(&self) -> InUse {
-        let has_place = |phase: &NodePhase| phase.has_turn() || *phase == NodePhase::Yielded;
-        let emptied = self.nodes.iter().filter(|(_, phase)| has_place(phase));
-        let emptied = emptied.map(|(node, _)| node);
-        InUse {
-            busy: emptied.chain(self.between.keys()).cloned().collect(),
-            unavailable: self.unavailable_nodes().into_iter().cloned().collect(),
-        }
+        self.nodes.in_use()
     }
 
     /// The pods that this budget has to do without. `pods`: all of its namespace.
@@ -194,33 +164,25 @@ impl Machine {
             Some(StopReason::Deadline) => true,
             // The answer to what was sent belongs in the report.
             Some(StopReason::Interrupted) => self.in_flight() == 0,
-            None => {
-                let ended = |phase| matches!(phase, &NodePhase::Done | &NodePhase::Left(_));
-                self.nodes.values().all(ended) && self.in_flight() == 0
-            }
+            None => self.nodes.are_over() && self.in_flight() == 0,
         }
     }
 
     /// When [`DrainEvent::Tick`] is due at the latest. What was due before `now` waits for
     /// an event, not for the clock.
     pub fn wake_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let confirms = self.nodes.values().filter_map(|phase| match phase {
-            NodePhase::Unconfirmed(at) => Some(*at),
-            _ => None,
-        });
         let pods = self.pods.values().flat_map(|t| self.pod_wakes(t));
-        pods.chain(confirms)
+        pods.chain(self.nodes.wake_times())
+            .chain(self.yields_at())
             .chain(self.ledger.wake_times())
             .chain(self.ready_counts.wake_times())
             .chain(self.settings.deadline)
             .chain(self.replacement_counts_due())
-            .chain(self.turn_ends())
-            .chain(self.soak_ends())
             .filter(|at| *at > now)
             .min()
     }
 
-    /// When something is due about this pod that no event brings.
+    /// When something is due for this pod without an event.
     fn pod_wakes(&self, tracked: &Tracked) -> impl Iterator<Item = Timestamp> {
         let retry = match &tracked.state {
             PodState::Blocked(blocked) => Some(blocked.retry_at),
@@ -237,13 +199,13 @@ impl Machine {
         .flatten()
     }
 
-    /// Takes in an event and says what is to be done.
+    /// Takes in an event and returns the effects.
     pub fn step(&mut self, event: DrainEvent, now: Timestamp) -> Vec<Effect> {
         self.step_all([event], now)
     }
 
-    /// The same for events that came one after the other: what is to be done is decided once, which
-    /// costs as much as all pods are many.
+    /// The same for events that came one after the other. The decisions, which look at every pod, are
+    /// made once.
     pub fn step_all(
         &mut self,
         events: impl IntoIterator<Item = DrainEvent>,
@@ -258,11 +220,11 @@ impl Machine {
             self.stop = Some(StopReason::Deadline);
         }
         if self.stop.is_none() {
-            self.expire_nodes();
+            self.effects.extend(self.nodes.expire(self.now));
             self.expire_pods();
             self.dispatch();
             self.advance_nodes();
-            self.tell_unavailable();
+            self.effects.extend(self.nodes.report_unavailable());
             self.request_replacement_counts();
         }
         // A pod that was seen and sent, or blocked, in one step changed once.
@@ -307,9 +269,7 @@ impl Machine {
                 request,
                 pods,
             } => {
-                // One that was asked for before the last pod came may not show that.
-                let last = self.confirms.get(node.as_str()) == Some(&request);
-                if last && self.nodes.get(node.as_str()) == Some(&NodePhase::Confirming) {
+                if self.nodes.is_confirmed_by(&node, request) {
                     self.pods_listed(node.clone(), pods);
                     self.confirm(&node);
                 }
@@ -324,22 +284,24 @@ impl Machine {
                 self.pod_fetch_failed(&uid, message);
             }
             DrainEvent::Owner { uid, presence } => self.owner_checked(&uid, presence),
-            DrainEvent::Cordoned { node, version } => self.cordoned(&node, &version),
-            DrainEvent::CordonFailed { node } => self.leave(&node, NodeLoss::CordonFailed),
-            DrainEvent::GateEnded { node, passed } => self.gate_ended(&node, passed),
-            DrainEvent::NodeSeen { node, found } => self.node_seen(&node, found.as_deref()),
-            DrainEvent::ConfirmFailed { node } => {
-                // A pod that came meanwhile has opened the node again.
-                if let Some(phase) = self.nodes.get_mut(node.as_str())
-                    && *phase == NodePhase::Confirming
-                {
-                    *phase = NodePhase::Unconfirmed(self.now + SignedDuration::from_secs(1));
-                }
+            DrainEvent::Cordoned { node, version } => {
+                self.effects
+                    .extend(self.nodes.cordoned(&node, &version, self.now));
             }
+            DrainEvent::CordonFailed { node } => {
+                self.effects
+                    .extend(self.nodes.leave(&node, NodeLoss::CordonFailed, self.now));
+            }
+            DrainEvent::GateEnded { node, passed } => {
+                self.effects
+                    .extend(self.nodes.gate_ended(&node, passed, self.now));
+            }
+            DrainEvent::NodeSeen { node, found } => self.node_seen(&node, found.as_deref()),
+            DrainEvent::ConfirmFailed { node } => self.nodes.confirm_failed(&node, self.now),
             DrainEvent::Counted { workload, count } => {
                 self.record_count(&workload, count);
             }
-            DrainEvent::Unrelieved { uid, why } => self.unrelieved(&uid, why),
+            DrainEvent::SurgeFailed { uid, why } => self.surge_failed(&uid, why),
             DrainEvent::Attachments(all) => self.attachments_listed(all),
             DrainEvent::Attachment(attachment) => self.attachment_updated(*attachment),
             DrainEvent::AttachmentGone { name } => self.detached(&name),
@@ -353,8 +315,8 @@ impl Machine {
         match &tracked.state {
             PodState::Blocked(blocked) => {
                 let wait = self.settings.blocked_timeout?;
-                let node = self.nodes.get(self.place(&tracked.pod));
-                if node == Some(&NodePhase::Yielded) {
+                let node = self.nodes.phase(self.node_key(&tracked.pod));
+                if node == Some(NodePhase::Yielded) {
                     // It is tried again first.
                     return None;
                 }
@@ -400,11 +362,9 @@ impl Machine {
             }
             state => state,
         };
-        let place = self
-            .pods
-            .get(uid.as_str())
-            .map(|t| self.place(&t.pod).clone());
-        let Some((tracked, node)) = self.pods.get_mut(uid.as_str()).zip(place) else {
+        let node = self.pods.get(uid.as_str());
+        let node = node.map(|tracked| self.node_key(&tracked.pod).clone());
+        let Some((tracked, node)) = self.pods.get_mut(uid.as_str()).zip(node) else {
             return;
         };
         let news = !tracked.state.reads_like(&state);

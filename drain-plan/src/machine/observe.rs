@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Machine;
 use super::event::Effect;
-use super::state::{EvictionInputs, NodePhase, PodState, Tracked, Unevictable};
+use super::state::{EvictionInputs, PodState, Tracked, Unevictable};
 use crate::behavior;
 use crate::inventory::{InventoryContext, inspect};
 use crate::verdict::{Impossible, PodVerdict, SkipReason, WaitReason};
@@ -28,28 +28,9 @@ impl Machine {
             self.recheck_deleted(&pod);
             self.pod_updated(pod);
         }
-        if self.nodes.contains_key(node.as_str()) {
+        if self.nodes.phase(&node).is_some() {
             self.record_initial_replicas();
-            self.listed.insert(node);
-        }
-    }
-
-    /// The list that was asked for last shows what is left.
-    pub(super) fn confirm(&mut self, node: &Str) {
-        if self.nodes.get(node.as_str()) != Some(&NodePhase::Confirming) {
-            return;
-        }
-        if !self.is_settled(node) {
-            self.nodes.insert(node.clone(), NodePhase::Draining);
-        } else if !self.awaited(node).is_empty() {
-            self.nodes.insert(node.clone(), NodePhase::Settling);
-            self.effects.push(Effect::Awaits { node: node.clone() });
-        } else if self.release_daemon_sets(node) {
-            self.nodes.insert(node.clone(), NodePhase::Draining);
-        } else {
-            self.nodes.insert(node.clone(), NodePhase::Done);
-            self.effects.push(Effect::Done { node: node.clone() });
-            self.hold_place(node);
+            self.nodes.record_list(node);
         }
     }
 
@@ -57,7 +38,7 @@ impl Machine {
     /// something on the way has spoken for the API server. A look tells.
     fn recheck_deleted(&mut self, pod: &Pod) {
         let uid = &pod.metadata.uid;
-        let ended = self.has_ended(self.place(pod));
+        let ended = self.nodes.has_ended(self.node_key(pod));
         if let Some(tracked) = self.pods.get_mut(uid.as_str())
             && tracked.is_gone()
             && !ended
@@ -70,13 +51,13 @@ impl Machine {
     /// A state of a pod that a watch, a list or a look showed.
     pub(super) fn pod_updated(&mut self, pod: Pod) {
         let uid = pod.metadata.uid.clone();
-        let node = self.place(&pod).clone();
-        if !self.nodes.contains_key(node.as_str()) {
+        let node = self.node_key(&pod).clone();
+        if self.nodes.phase(&node).is_none() {
             return;
         }
         // What bears the name of a named pod later is another.
-        let is_over = self.has_ended(&node) || self.settings.policy.filter.named;
-        let is_late = is_over && self.listed.contains(&node);
+        let is_over = self.nodes.has_ended(&node) || self.settings.policy.filter.named;
+        let is_late = is_over && self.nodes.is_listed(&node);
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             if is_late {
                 return;
@@ -137,14 +118,10 @@ impl Machine {
         }
     }
 
-    /// A node that was thought to be empty is not.
+    /// A node that was thought to be empty may have a pod that has to go.
     fn reopen(&mut self, node: &Str) {
-        let looked_empty = matches!(
-            self.nodes.get(node.as_str()),
-            Some(NodePhase::Confirming | NodePhase::Unconfirmed(_) | NodePhase::Settling)
-        );
-        if looked_empty && !self.is_settled(node) {
-            self.nodes.insert(node.clone(), NodePhase::Draining);
+        if !self.is_settled(node) {
+            self.nodes.reopen(node);
         }
     }
 
@@ -181,7 +158,7 @@ impl Machine {
         let doubtful = self.is_owner_doubtful(&pod, &item.verdict);
         let state = match item.verdict {
             PodVerdict::Skip(SkipReason::DaemonSetLast)
-                if self.released.contains(self.place(&pod)) =>
+                if self.released.contains(self.node_key(&pod)) =>
             {
                 PodState::Skipped(SkipReason::DaemonSet)
             }
@@ -201,11 +178,7 @@ impl Machine {
         Tracked {
             order: behavior::order(&pod, &self.settings.policy.filter.rules),
             rank: 0,
-            place: self
-                .places
-                .get(self.place(&pod))
-                .copied()
-                .unwrap_or_default(),
+            node_index: self.nodes.index_of(self.node_key(&pod)).unwrap_or_default(),
             pod,
             state,
             attempts: 0,
@@ -246,7 +219,7 @@ impl Machine {
         PodState::CheckingOwner
     }
 
-    pub(super) fn unrelieved(&mut self, uid: &Str, why: Impossible) {
+    pub(super) fn surge_failed(&mut self, uid: &Str, why: Impossible) {
         let state = self.pods.get(uid.as_str()).map(|tracked| &tracked.state);
         if matches!(state, Some(PodState::Waiting | PodState::Blocked(_))) {
             self.set(uid, PodState::Impossible(Unevictable::Budgets(why)));

@@ -4,8 +4,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::Machine;
-use super::state::{NodePhase, Outcome, PodState, StopReason, Tracked, Unevictable};
+use super::event::Effect;
+use super::nodes::NodePhase;
+use super::state::{Outcome, PodState, StopReason, Tracked, Unevictable};
+use nodelife_core::disruption::decide;
 use nodelife_core::object::Node;
+use nodelife_core::operator::{OperatorObjects, Outlook};
 use nodelife_core::text::Str;
 
 /// What became of each pod.
@@ -111,7 +115,7 @@ impl DrainReport {
 impl Machine {
     /// Whether a consistent list showed nothing on this node that had to go.
     pub fn is_drained(&self, node: &str) -> bool {
-        let phase = self.nodes.get(node);
+        let phase = self.nodes.phase(node);
         matches!(phase, Some(NodePhase::Settling | NodePhase::Done))
             && !self.pods_on(node).any(|t| t.outcome() > Outcome::Skipped)
     }
@@ -138,7 +142,7 @@ impl Machine {
     pub fn outcome(&self, tracked: &Tracked) -> Outcome {
         match tracked.outcome() {
             Outcome::Terminating
-                if self.stop.is_some() || self.has_ended(self.place(&tracked.pod)) =>
+                if self.stop.is_some() || self.nodes.has_ended(self.node_key(&tracked.pod)) =>
             {
                 Outcome::Stuck
             }
@@ -203,5 +207,40 @@ impl Machine {
             pods,
             ..DrainReport::new(started_at, now)
         }
+    }
+
+    /// Takes in what was read of operators, and reports what is new for a blocked pod.
+    pub(super) fn operators_read(&mut self, mut objects: OperatorObjects) {
+        objects.around.draining = std::mem::take(&mut self.store.operators.around.draining);
+        self.store.operators = objects;
+        let news = |tracked: &Tracked| {
+            let PodState::Blocked(_) = tracked.state else {
+                return None;
+            };
+            let outlook = self.outlook(tracked);
+            (tracked.outlook != outlook).then(|| (tracked.pod.metadata.uid.clone(), outlook))
+        };
+        let news: Vec<(Str, Option<Outlook>)> = self.pods().filter_map(news).collect();
+        for (uid, outlook) in news {
+            if outlook.is_some() {
+                self.effects.push(Effect::Outlook { uid: uid.clone() });
+            }
+            if let Some(tracked) = self.pods.get_mut(uid.as_str()) {
+                tracked.outlook = outlook;
+            }
+        }
+    }
+
+    /// The pod, as namespace/name, and what its operator will do about it.
+    pub fn outlook_of(&self, uid: &str) -> Option<(String, &Outlook)> {
+        let tracked = self.pod(uid)?;
+        let meta = &tracked.pod.metadata;
+        let name = format!("{}/{}", meta.namespace, meta.name);
+        tracked.outlook.as_ref().map(|outlook| (name, outlook))
+    }
+
+    fn outlook(&self, tracked: &Tracked) -> Option<Outlook> {
+        let refused = decide(&tracked.pod, &self.store.budgets).is_refused();
+        self.store.operators.outlook(&tracked.pod, refused)
     }
 }

@@ -1,11 +1,9 @@
 //! Handlers of API responses.
 
-use jiff::SignedDuration;
-
 use super::Machine;
-use super::backoff::{BUDGET_WAIT, IN_PROGRESS_WAIT, OPEN_WAIT, fixed, jittered};
-use super::state::RetryTrigger::{self, InputsChanged, Timer, TimerThenGet};
-use super::state::{BlockReason, Blocked, EvictionInputs, PodState, Unevictable};
+use super::retry::{BUDGET_WAIT, IN_PROGRESS_WAIT, OPEN_WAIT, Wait, fixed};
+use super::state::RetryTrigger::{InputsChanged, Timer, TimerThenGet};
+use super::state::{BlockReason, EvictionInputs, PodState, Unevictable};
 use crate::eviction::EvictionResult;
 use crate::verdict::Impossible;
 use nodelife_core::disruption::{
@@ -161,37 +159,13 @@ impl Machine {
         self.retry_later(uid, block, OPEN_WAIT, TimerThenGet);
     }
 
-    /// Has a pod that was refused come back after a wait that doubles from the first number of
-    /// seconds to the second.
-    fn retry_later(
-        &mut self,
-        uid: &Str,
-        block: BlockReason,
-        (first, longest): (i64, i64),
-        retry_on: RetryTrigger,
-    ) {
-        let Some(tracked) = self.pods.get(uid.as_str()) else {
-            return;
-        };
-        let doublings = tracked.failures.saturating_sub(1).min(10);
-        let seconds = first.saturating_mul(1 << doublings).clamp(first, longest);
-        let state = PodState::Blocked(Blocked {
-            block,
-            since: self.now,
-            first: tracked.blocked_since.unwrap_or(self.now),
-            retry_at: self.now + jittered(SignedDuration::from_secs(seconds), tracked),
-            retry_on,
-        });
-        self.set(uid, state);
-    }
-
     pub(super) fn may_be_lifted(&self, pod: &Pod, decision: &EvictionDecision) -> bool {
         may_be_lifted(pod, decision, &self.store.budgets)
     }
 
     /// How long a pod waits that its budget refused. An operator that acts on the attempt is at
     /// work from the first one on, and some begin anew at each.
-    fn budget_wait(&self, uid: &Str) -> (i64, i64) {
+    fn budget_wait(&self, uid: &Str) -> Wait {
         let operated = self.pods.get(uid.as_str()).is_some_and(|tracked| {
             let decision = decide(&tracked.pod, &self.store.budgets);
             self.may_be_lifted(&tracked.pod, &decision)

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Machine;
 use super::state::{PodState, Tracked, Unevictable};
-use crate::returning::ReturnReason;
+use crate::return_reason::ReturnReason;
 use nodelife_core::object::Pod;
 
 /// How long a replacement gets to become Ready before it is evicted as well: no budget
@@ -28,7 +28,7 @@ impl Machine {
     /// The pods of the same controller on the same node.
     fn siblings<'a>(&'a self, pod: &'a Pod) -> impl Iterator<Item = &'a Tracked> {
         let controller = |pod: &'a Pod| pod.metadata.controller().map(|owner| &owner.uid);
-        self.pods_on(self.place(pod)).filter(move |tracked| {
+        self.pods_on(self.node_key(pod)).filter(move |tracked| {
             controller(pod).is_some() && controller(&tracked.pod) == controller(pod)
         })
     }
@@ -59,7 +59,7 @@ impl Machine {
             None => (controller.kind.as_str(), &controller.name),
         };
         let owner = format!("{} {}/{}", owner.0, pod.metadata.namespace, owner.1);
-        let key = (self.place(pod).clone(), controller.uid.clone());
+        let key = (self.node_key(pod).clone(), controller.uid.clone());
         let why = Unevictable::ComesBack { owner, reason };
         self.returning.entry(key).or_insert(why);
     }
@@ -71,7 +71,7 @@ impl Machine {
         }
         let pod = &tracked.pod;
         let controller = pod.metadata.controller()?.uid.clone();
-        let key = (self.place(pod).clone(), controller);
+        let key = (self.node_key(pod).clone(), controller);
         self.returning.get(&key).cloned()
     }
 

@@ -8,8 +8,9 @@ use jiff::Timestamp;
 
 use super::Machine;
 use super::event::{Effect, ReplicaCount};
+use super::nodes::{NodeLoss, NodePhase};
 use super::replicas::{CountReader, RECOUNT};
-use super::state::{NodeLoss, NodePhase, PodState, Tracked};
+use super::state::{PodState, Tracked};
 use nodelife_core::disruption::{Limit, keeps_replicas};
 use nodelife_core::object::{VolumeAttachment, Workload};
 use nodelife_core::text::Str;
@@ -181,10 +182,8 @@ impl Machine {
 
     /// The nodes that are empty and wait for something.
     fn settling_nodes(&self) -> Vec<Str> {
-        let settling = self
-            .nodes()
-            .filter(|(_, phase)| *phase == NodePhase::Settling);
-        settling.map(|(node, _)| node.clone()).collect()
+        let settling = self.nodes.in_phase(NodePhase::Settling);
+        settling.cloned().collect()
     }
 
     /// The empty nodes that wait for something, or did when their time ran out.
@@ -258,10 +257,7 @@ impl Machine {
 
     /// When pods are counted again.
     pub(super) fn replacement_counts_due(&self) -> impl Iterator<Item = Timestamp> {
-        let settles = self
-            .nodes
-            .values()
-            .any(|phase| *phase == NodePhase::Settling);
+        let settles = self.nodes.in_phase(NodePhase::Settling).next().is_some();
         let due = self.ready_counts.replacements_due();
         due.filter(move |_| settles)
     }

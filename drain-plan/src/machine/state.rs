@@ -3,10 +3,10 @@
 use std::fmt;
 use std::mem::discriminant;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::eviction::Throttle;
-use crate::returning::ReturnReason;
+use crate::return_reason::ReturnReason;
 use crate::stuck::diagnosis;
 use crate::verdict::{Impossible, MissingFlag, SkipReason};
 use nodelife_core::disruption::{BudgetKey, BudgetName, BudgetRefusal, IMPLICIT_TIMEOUT};
@@ -16,38 +16,6 @@ use nodelife_core::text::Str;
 use nodelife_core::workload::WorkloadKey;
 use serde::Serialize;
 
-/// What tells a node from another of its name, and its cordon from what was before.
-#[derive(Debug, Default)]
-pub(super) struct SeenNode {
-    pub(super) uid: Option<Str>,
-    /// The version in which it was cordoned: a watch may show older ones later.
-    pub(super) cordoned_in: Option<u64>,
-    /// The last version in which it was seen to be schedulable.
-    pub(super) schedulable_in: Option<u64>,
-    /// Whether it is cordoned or not Ready.
-    pub(super) unavailable: bool,
-}
-
-/// The time that a node has had.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Turn {
-    /// Since when it is its turn, if it is.
-    pub(super) since: Option<Timestamp>,
-    /// How long its earlier turns took together.
-    pub(super) before: SignedDuration,
-    /// When it last made way for another.
-    pub(super) yielded: Option<Timestamp>,
-}
-
-/// What holds the place of a node whose drain has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Between {
-    /// `--soak`, until this time.
-    Soak(Timestamp),
-    /// `--gate`: the command runs.
-    Gate,
-}
-
 /// A pod of a node that is being drained.
 #[derive(Clone, Debug)]
 pub struct Tracked {
@@ -55,10 +23,10 @@ pub struct Tracked {
     pub state: PodState,
     /// It goes when the pods of a lower order are gone.
     pub(super) order: i32,
-    /// Its place among all pods by namespace, name and UID.
+    /// Its position among all pods by namespace, name and UID.
     pub(super) rank: usize,
-    /// The place of what it belongs to in the order of the drain.
-    pub(super) place: usize,
+    /// The position of its node in the order of the drain.
+    pub(super) node_index: usize,
     /// Evictions and deletions that were sent.
     pub attempts: u32,
     /// Answers in a row that settled nothing; they make the waits longer.
@@ -158,11 +126,11 @@ impl Blocked {
     }
 }
 
-/// What may bring the next try forward.
+/// When a blocked pod is tried again, but for the time of its next retry: see `retry.rs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RetryTrigger {
-    /// The budget's status, as soon as it allows: nothing was asked in vain.
-    BudgetAllows,
+    /// It is looked at in each step whether it may go: nothing is asked in vain for that.
+    EachStep,
     /// Only another state of the pod or of its budget than this is worth a look: the watch shows
     /// that it is refused, or the server refused what the watch showed as allowed.
     InputsChanged(EvictionInputs),
@@ -330,72 +298,6 @@ impl fmt::Display for BlockReason {
             Self::Conflict => f.write_str("it changed during the request"),
             Self::Uncertain(message) => write!(f, "unclear response: {message}"),
         }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodePhase {
-    /// Others are emptied first.
-    Waiting,
-    /// Its turn has come, and its cordon is on its way.
-    Cordoning,
-    Draining,
-    /// Only budgets hold it up: others have their turn first. It stays cordoned.
-    Yielded,
-    /// Nothing is left, as far as the watch shows; a list is on its way.
-    Confirming,
-    /// The list failed, or a pod was foreseen to come back: the next list is due at this time.
-    Unconfirmed(Timestamp),
-    /// The list showed it; replacements or volumes are waited for.
-    Settling,
-    /// Nothing is waited for.
-    Done,
-    /// Its drain ended before that.
-    Left(NodeLoss),
-}
-
-impl NodePhase {
-    /// Whether it is one of those that are emptied at once.
-    pub(super) fn has_turn(self) -> bool {
-        !matches!(
-            self,
-            Self::Waiting | Self::Yielded | Self::Done | Self::Left(_)
-        )
-    }
-}
-
-/// Why the drain of a node ended before the node was empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeLoss {
-    /// Somebody took back the cordon.
-    Uncordoned,
-    Deleted,
-    /// It was deleted, and another node bears its name.
-    Recreated,
-    CordonFailed,
-    /// `--node-timeout`
-    TimedOut,
-    /// `--gate`: it gets no turn, or no other.
-    GateFailed,
-}
-
-impl NodeLoss {
-    /// Whether a cordon of this drain stays.
-    pub fn keeps_cordon(self) -> bool {
-        matches!(self, Self::TimedOut | Self::GateFailed)
-    }
-}
-
-impl fmt::Display for NodeLoss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Uncordoned => "somebody uncordoned it; its pods are left alone",
-            Self::Deleted => "somebody deleted it",
-            Self::Recreated => "somebody deleted and re-created it; the new node is left alone",
-            Self::CordonFailed => "it could not be cordoned",
-            Self::TimedOut => "its time ran out (--node-timeout)",
-            Self::GateFailed => "the gate failed",
-        })
     }
 }
 

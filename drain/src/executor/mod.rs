@@ -313,7 +313,7 @@ impl<'a> Executor<'a> {
                 Some((text, pods)) = self.options.surges.next_failed() => {
                     self.reporter.warn(text);
                     for (uid, why) in pods {
-                        self.step(DrainEvent::Unrelieved { uid, why })?;
+                        self.step(DrainEvent::SurgeFailed { uid, why })?;
                     }
                     continue;
                 }

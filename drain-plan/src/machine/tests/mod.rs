@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
 use super::respond::DENIALS;
+use jiff::SignedDuration;
+
 use super::*;
 use crate::fixtures::{budget, pod, workload};
 use crate::{Bypass, Consent, EvictionResult, EvictionSettings, PlanScope, PodPolicy, Throttle};
@@ -70,7 +72,7 @@ impl Drain {
 fn confirmed(machine: &Machine, node: &str, pods: Vec<Pod>) -> DrainEvent {
     DrainEvent::Confirmed {
         node: node.into(),
-        request: machine.confirms.get(node).copied().unwrap_or_default(),
+        request: machine.nodes.last_request(node),
         pods,
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn finish(drain: &mut Drain, name: &str) -> Vec<Effect> {
 }
 
 pub(super) fn phase(drain: &Drain, node: &str) -> NodePhase {
-    drain.machine.nodes[node]
+    drain.machine.nodes.phase(node).unwrap()
 }
 
 fn refused() -> EvictionResult {

@@ -47,8 +47,8 @@ impl World {
         }
         if let Effect::Evict { uid, .. } | Effect::Bypass { uid, .. } = &effect {
             let node = &machine.pod(uid).unwrap().pod.spec.node_name;
-            let phase = machine.nodes.get(node.as_str());
-            assert_eq!(phase, Some(&NodePhase::Draining), "seed {seed}: {uid}");
+            let phase = machine.nodes.phase(node);
+            assert_eq!(phase, Some(NodePhase::Draining), "seed {seed}: {uid}");
             let lost = self.nodes_there.shown.contains(node);
             assert!(!lost, "seed {seed}: {uid} of a node that was left");
             let cordon = Effect::Cordon { node: node.clone() };
@@ -86,7 +86,7 @@ impl World {
                 };
                 let before = |t: &&Tracked| {
                     let node = &t.pod.spec.node_name;
-                    let phase = machine.nodes[node];
+                    let phase = machine.nodes.phase(node).unwrap();
                     let left = matches!(phase, NodePhase::Left(_) | NodePhase::Yielded);
                     // A node whose turn comes later is not waited for, nor one that was left.
                     self.draining.contains(node)
@@ -179,11 +179,11 @@ impl World {
         );
         if settings.max_unavailable.is_some() {
             // None of them was out before.
-            let cordons = |node: &&&Str| machine.nodes[**node] == NodePhase::Cordoning;
+            let cordons = |node: &&&Str| machine.nodes.phase(node).unwrap() == NodePhase::Cordoning;
             let new = busy.iter().filter(|node| waited.contains(**node));
             let new = new.filter(cordons);
             let schedulable = new.filter(|node| self.nodes_there.is_schedulable(node));
-            let out = machine.unavailable_nodes().len();
+            let out = machine.in_use().unavailable.len();
             assert!(
                 schedulable.count() == 0 || out == 1,
                 "seed {seed}: {busy:?}"
@@ -233,7 +233,8 @@ impl World {
         let left = self.pods.values().find(|pod| {
             self.nodes.contains(&pod.spec.node_name)
                 && !self.nodes_there.lost.contains(&pod.spec.node_name)
-                && machine.nodes[&pod.spec.node_name] != NodePhase::Left(NodeLoss::TimedOut)
+                && machine.nodes.phase(&pod.spec.node_name).unwrap()
+                    != NodePhase::Left(NodeLoss::TimedOut)
                 && !self.too_late.contains(&pod.metadata.uid)
                 && !stays(pod, machine)
         });

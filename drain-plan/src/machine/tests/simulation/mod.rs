@@ -178,7 +178,7 @@ impl Run {
 
     fn change_node(&mut self) {
         let node = self.world.node(&mut self.random);
-        let phase = self.machine.nodes[&node];
+        let phase = self.machine.nodes.phase(&node).unwrap();
         if self.random.chance(50) {
             self.world.delete_or_recreate_node(&node, self.now);
         } else if !matches!(phase, NodePhase::Waiting | NodePhase::Cordoning) {

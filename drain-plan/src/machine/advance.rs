@@ -1,0 +1,243 @@
+//! Nodes and their pods: which nodes are empty, stalled or left, and what that is for the pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::Machine;
+use super::nodes::{NodeLoss, NodePhase, YIELD_AFTER};
+use super::state::{BlockReason, Outcome, PodState, Tracked, Unevictable};
+use crate::verdict::SkipReason;
+use nodelife_core::disruption::{EvictionDecision, decide};
+use nodelife_core::object::{Node, Pod};
+use nodelife_core::text::Str;
+
+impl Machine {
+    /// The node of a pod, or the pod's own name if pods are named: a named pod is drained as the only
+    /// one of a node of its name, without a cordon.
+    pub(super) fn node_key<'a>(&self, pod: &'a Pod) -> &'a Str {
+        if self.settings.policy.filter.named {
+            &pod.metadata.name
+        } else {
+            &pod.spec.node_name
+        }
+    }
+
+    /// Whether pods are named, and nodes are not.
+    pub fn pods_are_named(&self) -> bool {
+        self.settings.policy.filter.named
+    }
+
+    pub(super) fn is_draining(&self, tracked: &Tracked) -> bool {
+        self.nodes.phase(self.node_key(&tracked.pod)) == Some(NodePhase::Draining)
+    }
+
+    /// Whether nothing more is to be done or waited for on this node.
+    pub fn is_settled(&self, node: &str) -> bool {
+        self.pods_on(node).all(|tracked| tracked.state.is_settled())
+    }
+
+    pub(super) fn pods_on(&self, node: &str) -> impl Iterator<Item = &Tracked> {
+        self.pods()
+            .filter(move |tracked| *self.node_key(&tracked.pod) == node)
+    }
+
+    /// Begins nodes as long as there is room, and confirms those that look empty.
+    pub(super) fn advance_nodes(&mut self) {
+        let mut open = vec![false; self.nodes.iter().count()];
+        for tracked in self.pods.values().filter(|t| !t.state.is_settled()) {
+            if let Some(open) = open.get_mut(tracked.node_index) {
+                *open = true;
+            }
+        }
+        for node in self.nodes.empty(&open, self.now) {
+            match self.return_awaited_until(&node) {
+                Some(end) => self.nodes.confirm_later(node, end),
+                None => self.effects.push(self.nodes.request_confirm(node)),
+            }
+        }
+        self.finish_nodes();
+        self.effects.extend(self.nodes.release_slots(self.now));
+        self.yield_turn();
+        let next = self.nodes.next(&self.stuck_nodes(), self.now);
+        if next.is_empty() {
+            return;
+        }
+        for node in next {
+            self.effects.extend(self.nodes.begin(node, self.now));
+        }
+        self.dispatch();
+        self.advance_nodes();
+    }
+
+    /// Nodes that wait for nothing more are listed once more: pods may have come meanwhile.
+    fn finish_nodes(&mut self) {
+        let settling = self.nodes.in_phase(NodePhase::Settling);
+        let settled: Vec<Str> = settling
+            .filter(|node| self.awaited(node).is_empty())
+            .cloned()
+            .collect();
+        for node in settled {
+            self.effects.push(self.nodes.request_confirm(node));
+        }
+    }
+
+    /// The list that was asked for last shows what is left.
+    pub(super) fn confirm(&mut self, node: &Str) {
+        if self.nodes.phase(node) != Some(NodePhase::Confirming) {
+            return;
+        }
+        if !self.is_settled(node) {
+            self.nodes.reopen(node);
+        } else if !self.awaited(node).is_empty() {
+            self.effects.push(self.nodes.settle(node));
+        } else if self.release_daemon_sets(node) {
+            self.nodes.reopen(node);
+        } else {
+            self.effects.extend(self.nodes.finish(node, self.now));
+        }
+    }
+
+    /// Lets the DaemonSet pods of an empty node go, once; whether there are any.
+    ///
+    /// `--evict-daemonsets`: their controllers bring them back at once, since they tolerate the
+    /// cordon. Who evicts them all the same wants them to stop in order: before the machine does, and
+    /// after the pods that they serve.
+    fn release_daemon_sets(&mut self, node: &Str) -> bool {
+        let is_empty = |tracked: &Tracked| tracked.outcome() <= Outcome::Skipped;
+        if self.released.contains(node) || !self.pods_on(node).all(is_empty) {
+            return false;
+        }
+        let last = PodState::Skipped(SkipReason::DaemonSetLast);
+        let pods = self.pods_on(node);
+        let pods = pods.filter(|t| t.state == last && !t.pod.is_terminating());
+        let uids: Vec<Str> = pods.map(|t| t.pod.metadata.uid.clone()).collect();
+        self.released.insert(node.clone());
+        for uid in &uids {
+            self.set(uid, PodState::Waiting);
+        }
+        !uids.is_empty()
+    }
+
+    /// The nodes that nothing but budgets holds up, and since when in their turn, while others wait
+    /// for theirs.
+    fn stalled_nodes(&self) -> BTreeMap<&Str, Timestamp> {
+        if !self.nodes.some_wait() {
+            return BTreeMap::new();
+        }
+        let draining = self.nodes.in_phase(NodePhase::Draining);
+        let mut stalled: BTreeMap<&Str, Timestamp> = draining
+            .filter_map(|node| Some((node, self.nodes.turn_since(node)?)))
+            .collect();
+        let mut blocked: BTreeSet<&Str> = BTreeSet::new();
+        for tracked in self.pods.values().filter(|t| !t.state.is_settled()) {
+            let node = self.node_key(&tracked.pod);
+            let Some(since) = stalled.get_mut(node) else {
+                continue;
+            };
+            match &tracked.state {
+                PodState::Blocked(by) if is_budget(&by.block) => {
+                    *since = self.stalled_since(tracked).unwrap_or(by.first).max(*since);
+                    blocked.insert(node);
+                }
+                // Behind a pod that is blocked.
+                PodState::Waiting if !self.is_in_order(tracked) => {}
+                _ => {
+                    stalled.remove(node);
+                }
+            }
+        }
+        stalled.retain(|node, _| blocked.contains(*node));
+        stalled
+    }
+
+    /// When a stalled node makes way.
+    pub(super) fn yields_at(&self) -> impl Iterator<Item = Timestamp> {
+        let stalled = self.stalled_nodes().into_values();
+        stalled.map(|since| since + YIELD_AFTER)
+    }
+
+    /// Has a node make way that budgets have held up for too long, if another can take its place.
+    fn yield_turn(&mut self) {
+        let stalled = self.stalled_nodes().into_iter();
+        let due: Vec<Str> = stalled
+            .filter(|(_, since)| self.now >= *since + YIELD_AFTER)
+            .map(|(node, _)| node.clone())
+            .collect();
+        if due.is_empty() {
+            return;
+        }
+        let mut stuck = self.stuck_nodes();
+        stuck.extend(due.iter().filter(|node| self.is_stuck(node)).cloned());
+        let yielded = self.nodes.yield_turn(due, &stuck, self.now);
+        self.effects.extend(yielded);
+    }
+
+    /// The nodes that made way, and that nothing can be done about now.
+    fn stuck_nodes(&self) -> BTreeSet<Str> {
+        let yielded = self.nodes.in_phase(NodePhase::Yielded);
+        yielded
+            .filter(|node| self.is_stuck(node))
+            .cloned()
+            .collect()
+    }
+
+    /// Whether budgets hold back every pod of the node that has to go.
+    fn is_stuck(&self, node: &str) -> bool {
+        let mut open = self
+            .pods_on(node)
+            .filter(|t| !t.state.is_settled())
+            .peekable();
+        let held = |tracked: &Tracked| {
+            let decision = decide(&tracked.pod, &self.store.budgets);
+            !matches!(
+                decision,
+                EvictionDecision::Counted { .. } | EvictionDecision::Exempt(_)
+            )
+        };
+        open.peek().is_some() && open.all(held)
+    }
+
+    /// A node as a watch or a read shows it; none if it is not there.
+    pub(super) fn node_seen(&mut self, name: &Str, found: Option<&Node>) {
+        self.effects
+            .extend(self.nodes.node_seen(name, found, self.now));
+    }
+
+    /// Ends the pods of nodes that were left, as far as no request of theirs is on its way.
+    pub(super) fn settle_left_nodes(&mut self) {
+        let left = |(_, phase): (&Str, NodePhase)| matches!(phase, NodePhase::Left(_));
+        if !self.nodes.iter().any(left) {
+            return;
+        }
+        let mut ended: Vec<(Str, PodState)> = Vec::new();
+        for tracked in self.pods.values() {
+            let Some(NodePhase::Left(loss)) = self.nodes.phase(self.node_key(&tracked.pod)) else {
+                continue;
+            };
+            let state = &tracked.state;
+            let state = match loss {
+                _ if state.is_settled() || state.is_in_flight() => continue,
+                NodeLoss::Deleted | NodeLoss::Recreated => PodState::Skipped(SkipReason::NodeGone),
+                NodeLoss::Uncordoned if !matches!(state, PodState::Terminating { .. }) => {
+                    PodState::Impossible(Unevictable::Uncordoned)
+                }
+                NodeLoss::Uncordoned
+                | NodeLoss::CordonFailed
+                | NodeLoss::TimedOut
+                | NodeLoss::GateFailed => continue,
+            };
+            ended.push((tracked.pod.metadata.uid.clone(), state));
+        }
+        for (uid, state) in ended {
+            self.set(&uid, state);
+        }
+    }
+}
+
+fn is_budget(block: &BlockReason) -> bool {
+    matches!(
+        block,
+        BlockReason::Budget { .. } | BlockReason::SeveralBudgets(_)
+    )
+}

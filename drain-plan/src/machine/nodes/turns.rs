@@ -1,0 +1,111 @@
+//! Turns of the nodes: how long each may take, and when a blocked one makes way for another.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{NodeLoss, NodePhase, Nodes};
+use crate::machine::event::Effect;
+use nodelife_core::text::Str;
+
+/// How long only budgets hold up a node before the next one gets its turn: as long as an implicit
+/// budget waits for a replacement.
+pub(in crate::machine) const YIELD_AFTER: SignedDuration = SignedDuration::from_secs(60);
+
+/// The time that a node has had.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Turn {
+    /// Since when it is its turn, if it is.
+    since: Option<Timestamp>,
+    /// How long its earlier turns took together.
+    before: SignedDuration,
+    /// When it last made way for another.
+    yielded: Option<Timestamp>,
+}
+
+impl Nodes {
+    pub(in crate::machine) fn had_turn(&self, node: &str) -> bool {
+        self.turns.contains_key(node)
+    }
+
+    /// Since when it is the turn of a node, if it is.
+    pub(in crate::machine) fn turn_since(&self, node: &str) -> Option<Timestamp> {
+        self.turns.get(node)?.since
+    }
+
+    pub(super) fn begin_turn(&mut self, node: &Str, now: Timestamp) {
+        let turn = self.turns.entry(node.clone()).or_default();
+        turn.since = Some(now);
+    }
+
+    /// When the time of this node is over.
+    fn deadline(&self, node: &str) -> Option<Timestamp> {
+        let phase = self.phase(node)?;
+        // The cordon has a time limit of its own, and what it did has to be known.
+        if !phase.has_turn() || phase == NodePhase::Cordoning {
+            return None;
+        }
+        let turn = self.turns.get(node)?;
+        Some(turn.since? + (self.settings.node_timeout? - turn.before))
+    }
+
+    /// Ends the drain of each node whose time is over.
+    pub(in crate::machine) fn expire(&mut self, now: Timestamp) -> Vec<Effect> {
+        if self.settings.node_timeout.is_none() {
+            return Vec::new();
+        }
+        let is_over = |node: &&Str| self.deadline(node).is_some_and(|end| now >= end);
+        let over: Vec<Str> = self.order.iter().filter(is_over).cloned().collect();
+        over.iter()
+            .flat_map(|node| self.leave(node, NodeLoss::TimedOut, now))
+            .collect()
+    }
+
+    pub(super) fn turn_ends(&self) -> impl Iterator<Item = Timestamp> {
+        let nodes = self.order.iter();
+        nodes.filter_map(|node| self.deadline(node))
+    }
+
+    /// Has one of these nodes, which budgets have held up for too long, make way, if another can
+    /// begin instead. `stuck`: as for [`Nodes::next`].
+    pub(in crate::machine) fn yield_turn(
+        &mut self,
+        stalled: Vec<Str>,
+        stuck: &BTreeSet<Str>,
+        now: Timestamp,
+    ) -> Option<Effect> {
+        for node in stalled {
+            self.phases.insert(node.clone(), NodePhase::Yielded);
+            let turn = self.turns.entry(node.clone()).or_default();
+            let before = turn.yielded.replace(now);
+            let yields_now = |node: &Str| {
+                let turn = self.turns.get(node);
+                turn.is_some_and(|turn| turn.yielded == Some(now))
+            };
+            let next = self.next(stuck, now);
+            let another = next.iter().any(|next| *next != node && !yields_now(next));
+            let turn = self.turns.entry(node.clone()).or_default();
+            if !another {
+                turn.yielded = before;
+                self.phases.insert(node, NodePhase::Draining);
+                continue;
+            }
+            if let Some(since) = turn.since.take() {
+                turn.before += now.duration_since(since);
+            }
+            return before.is_none().then_some(Effect::Yielded { node });
+        }
+        None
+    }
+
+    /// The nodes that made way, in the order in which they get another turn: those first that
+    /// something can be done about, then those that wait for longer.
+    pub(super) fn yielded(&self, stuck: &BTreeSet<Str>, now: Timestamp) -> Vec<&Str> {
+        let mut yielded: Vec<&Str> = self.in_phase(NodePhase::Yielded).collect();
+        yielded.sort_by_cached_key(|node| {
+            let yielded = self.turns.get(node.as_str()).and_then(|turn| turn.yielded);
+            (yielded == Some(now), stuck.contains(node.as_str()), yielded)
+        });
+        yielded
+    }
+}
