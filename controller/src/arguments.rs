@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, Parser};
 
 use crate::leader::Times;
 
-/// The controller of nodelife: what goes on in the cluster without a terminal.
+/// Audits the cluster continuously, and carries out NodeMaintenance objects.
 #[derive(Debug, Parser)]
 #[command(name = "nodelife-controller", version, about)]
 pub struct Arguments {

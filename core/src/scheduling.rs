@@ -1,11 +1,11 @@
 //! Scheduler filters: whether pods fit on other nodes, and why a pod is Pending.
 //!
 //! Mirrors the filters of the scheduler of Kubernetes v1.36.3 as far as nodes, pods and volumes
-//! show what they go by: `NodeUnschedulable`, `TaintToleration`, `NodeAffinity`,
+//! show their inputs: `NodeUnschedulable`, `TaintToleration`, `NodeAffinity`,
 //! `NodeResourcesFit` (pkg/scheduler/framework/plugins), the node affinity of volumes
 //! (`VolumeBinding`) and required anti-affinity between pods (`InterPodAffinity`). Ports, spread
-//! constraints, required affinity to pods and limits on volumes only make it worse: what is said
-//! to fit nowhere does not, what is not may still have to wait.
+//! constraints, required affinity to pods and limits on volumes are left out. A pod reported as
+//! unschedulable is; a pod not reported may still be Pending.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,7 +34,7 @@ struct Candidate<'a> {
     node: &'a Node,
     free: Room,
     pods: Vec<&'a Pod>,
-    /// What of `free` replacements were given.
+    /// The part of `free` that replacements were given.
     given: Room,
     /// Pods whose replacements were put here.
     moved: Vec<&'a Pod>,
@@ -49,7 +49,7 @@ pub struct Unschedulable {
     crowded: bool,
 }
 
-/// What keeps nodes from taking a pod, and how many each.
+/// The reasons why nodes do not take a pod, and the number of nodes for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejections(BTreeMap<Reason, usize>);
 
@@ -216,7 +216,7 @@ impl<'a> Placement<'a> {
         Some(Reason::Volume(volume.metadata.name.clone()))
     }
 
-    /// Whether the pod does not stand one that is near `node`, or one of those it.
+    /// Whether required anti-affinity keeps the pod and a pod near `node` apart, in either direction.
     fn crowds(&self, node: &Node, pod: &Pod, moved: bool) -> bool {
         self.hosts.iter().any(|host| {
             let near = |term: &PodAffinityTerm| {

@@ -152,7 +152,7 @@ impl WorkloadKind {
     }
 
     /// The kind that a reference names; none for custom resources, even those
-    /// that bear the name of a kind of Kubernetes in another API group.
+    /// that have the name of a kind of Kubernetes in another API group.
     pub fn of(reference: &OwnerReference) -> Option<Self> {
         let (group, _) = reference.api_version.split_once('/').unwrap_or_default();
         match (group, reference.kind.as_str()) {

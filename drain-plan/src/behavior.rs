@@ -8,13 +8,13 @@ use nodelife_core::object::{LabelSelector, Pod};
 use nodelife_core::selector::label_selector;
 use nodelife_core::text::Str;
 
-/// What Cluster API's drain reads on a pod.
+/// The label that Cluster API's drain reads on a pod.
 const LABEL: &str = "cluster.x-k8s.io/drain";
 
 /// The same as an annotation, which takes an order as well.
 const ANNOTATION: &str = "nodelife.dev/drain";
 
-/// What is to be done with a pod.
+/// The treatment of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behavior {
     /// It stays.
@@ -103,7 +103,7 @@ impl fmt::Display for BehaviorSource {
     }
 }
 
-/// What is asked for this pod, and by whom: what it bears goes before the rules, and of those
+/// The behavior that is asked for this pod, and its source: the pod's own goes before the rules, and of those
 /// the first that selects it counts.
 pub(super) fn behavior(pod: &Pod, rules: &[PodRule]) -> Option<(Behavior, BehaviorSource)> {
     let meta = &pod.metadata;
@@ -130,7 +130,7 @@ pub(super) fn order(pod: &Pod, rules: &[PodRule]) -> i32 {
     }
 }
 
-/// What is wrong with what the pod bears.
+/// The error in the pod's own label or annotation, if it cannot be read.
 pub(super) fn objection(pod: &Pod) -> Option<String> {
     let text = pod.metadata.annotations.get(ANNOTATION)?;
     let why = text.parse::<Behavior>().err()?;

@@ -12,9 +12,9 @@ use nodelife_core::response::ApiResponse;
 pub enum EvictionResult {
     /// The pod is being deleted now.
     Accepted,
-    /// No pod bears this name. In a terminating namespace this answer never comes.
+    /// No pod has this name. In a terminating namespace this answer never comes.
     NotFound,
-    /// Another pod bears this name, or the pod changed. Never to be repeated blindly:
+    /// Another pod has this name, or the pod changed. Never to be repeated blindly:
     /// the budget was charged before the precondition was looked at.
     Conflict,
     /// The budget allows nothing at present; its status will say when it does.
@@ -74,7 +74,7 @@ pub enum Throttle {
 /// When an eviction is sent again that failed since a webhook did, in seconds.
 const WEBHOOK_WAIT: u32 = 5;
 
-/// What priority and fairness writes (`tooManyRequests` in priority-and-fairness.go).
+/// The text of priority and fairness (`tooManyRequests` in priority-and-fairness.go).
 const FAIRNESS_TEXT: &str = "Too many requests, please try again later.";
 
 impl EvictionResult {

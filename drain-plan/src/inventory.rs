@@ -16,7 +16,7 @@ use nodelife_core::object::Pod;
 use nodelife_core::operator::{OperatorObjects, Outlook};
 use nodelife_core::workload::{Presence, Workloads};
 
-/// What is known when the verdicts are given.
+/// The facts that the verdicts depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct InventoryContext<'a> {
     /// All budgets of the pods' namespaces.
@@ -35,9 +35,9 @@ pub struct InventoryItem {
     pub verdict: PodVerdict,
     /// It goes when the pods of a lower order are gone.
     pub order: i32,
-    /// What is lost with it, as the user allowed.
+    /// The losses that the user has allowed.
     pub losses: BTreeSet<&'static str>,
-    /// What the user should know all the same.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ pub fn inspect(pod: &Pod, policy: &PodPolicy, context: InventoryContext<'_>) -> 
     }
 }
 
-/// What a verdict comes with.
+/// The losses and warnings of a verdict.
 #[derive(Default)]
 struct Notes {
     losses: BTreeSet<&'static str>,

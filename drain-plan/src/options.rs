@@ -32,7 +32,7 @@ pub struct PodFilter {
     pub skip_overdue: Option<SignedDuration>,
 }
 
-/// What the user agrees to, as `kubectl drain` v1.36 means it.
+/// The losses and risks that the user agrees to, as `kubectl drain` v1.36 means it.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Consent {
@@ -47,11 +47,11 @@ pub struct Consent {
     pub respect_annotations: bool,
     /// `--bypass-pdb`: budgets that may be bypassed after a timeout.
     pub bypass: BTreeSet<BudgetKey>,
-    /// What an approved plan removes: other pods are refused.
+    /// The scope of an approved plan: pods outside it are refused.
     pub approved: Option<Arc<PlanScope>>,
 }
 
-/// What the drain is asked to do.
+/// The options of a drain.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct DrainOptions {
@@ -63,7 +63,7 @@ pub struct DrainOptions {
     /// Whether pods of a lower priority go first. Pods that only a budget blocks delay no others:
     /// some budgets are lifted when the other pods have gone (storage daemons).
     pub by_priority: bool,
-    /// What spares workloads that have no budget.
+    /// The budget of workloads that have none.
     pub implicit: Option<ImplicitBudget>,
     /// Seconds that each pod has to stop, where the user said so.
     pub grace_period_seconds: Option<u32>,
@@ -100,7 +100,7 @@ pub struct DrainOptions {
     pub force: Option<Bypass>,
 }
 
-/// What other drains leave to this one of limits that they keep together.
+/// The part of shared limits that other drains leave to this one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// How many nodes may take no pods, instead of [`DrainOptions::max_unavailable`].
@@ -109,7 +109,7 @@ pub struct Share {
     pub zones: BTreeMap<Str, usize>,
 }
 
-/// What a drain uses of such limits.
+/// The part of shared limits that a drain uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InUse {
     /// The nodes that are being emptied, or whose place is not free yet.

@@ -18,7 +18,7 @@ pub enum ReturnReason {
 }
 
 impl ReturnReason {
-    /// What the pod and the template of its controller show.
+    /// The reason that the pod and the template of its controller show, if there is one.
     pub(super) fn foreseen(pod: &Pod, workloads: &Workloads) -> Option<Self> {
         let controller = pod.metadata.controller()?;
         let names_node = workloads

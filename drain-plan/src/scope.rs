@@ -36,7 +36,7 @@ pub struct EvictionSettings {
     /// After how many seconds without an eviction they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub force_after_seconds: Option<u64>,
-    /// What is done where a budget can never allow to evict a pod; absent: its node is refused.
+    /// The reaction to a budget that can never allow to evict a pod; absent: its node is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_impossible: Option<Str>,
     /// How Deployments get one more pod; absent: they get none.
@@ -65,12 +65,12 @@ impl EvictionSettings {
     }
 }
 
-/// What an approval covers.
+/// The scope of an approval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanScope {
     nodes: BTreeSet<Str>,
     eviction: EvictionSettings,
-    /// What is lost with the pods of each workload that loses some.
+    /// The losses with the pods of each workload that loses some.
     removed: BTreeMap<Removed, BTreeSet<Str>>,
 }
 
@@ -167,7 +167,7 @@ impl PlanScope {
         self
     }
 
-    /// What this plan does and the approved one does not, in one line each; empty if the approval
+    /// The differences that exceed the approved plan, in one line each; empty if the approval
     /// covers this plan.
     pub fn beyond(&self, approved: &Self) -> Vec<String> {
         let mut lines: Vec<String> = self
@@ -228,7 +228,7 @@ struct SavedPod {
 }
 
 impl SavedPlan {
-    /// What an approval of it covers.
+    /// The scope that an approval of it has.
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use nodelife_core::object::{Node, Pod};
 
-/// What holds a terminating pod, as far as its object and its node's show; nothing if it
+/// Why a terminating pod does not go, as far as its object and its node's show; nothing if it
 /// is not terminating.
 pub fn diagnosis(pod: &Pod, nodes: &[Node], now: Timestamp) -> Vec<String> {
     let mut reasons = Vec::new();

@@ -6,12 +6,12 @@ use super::behavior::BehaviorSource;
 use nodelife_core::disruption::{BudgetKey, BudgetName, EvictionDecision};
 use nodelife_core::text::Str;
 
-/// What is to happen with a pod.
+/// The verdict on a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodVerdict {
     /// It stays.
     Skip(SkipReason),
-    /// It goes by itself and is waited for: it is already terminating, or bears
+    /// It ends by itself, and drain waits for it: it is already terminating, or has
     /// the label that asks to let it finish.
     Await(WaitReason),
     /// It would be lost; these flags would say that this is wanted. Even with them the second
@@ -94,7 +94,7 @@ pub enum MissingFlag {
 }
 
 impl MissingFlag {
-    /// What is lost with the pod if the flag is given, in one word.
+    /// The loss if the flag is given, in one word.
     pub fn loss(&self) -> &'static str {
         match self {
             Self::Unprotect(_) => "protected",
@@ -105,7 +105,7 @@ impl MissingFlag {
         }
     }
 
-    /// What to do about it.
+    /// The flag that allows the eviction, or another way out.
     pub fn remedy(&self) -> String {
         match self {
             Self::Unprotect(annotation) => {
@@ -172,7 +172,7 @@ pub enum Impossible {
 }
 
 impl Impossible {
-    /// The budget that stands in the way, where it is one.
+    /// The budget that prevents the eviction, if one does.
     pub fn budget(&self) -> Option<&BudgetKey> {
         match self {
             Self::SeveralBudgets(_) | Self::Operator(_) => None,
@@ -183,7 +183,7 @@ impl Impossible {
     }
 }
 
-/// What mends a budget over pods whose controllers tell no number of replicas.
+/// The fix of a budget over pods whose controllers tell no number of replicas.
 const NUMBER: &str =
     "set minAvailable to a number, which counts the pods and not what controllers want";
 

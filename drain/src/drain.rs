@@ -22,19 +22,19 @@ use crate::view::watches::Watches;
 const REPLAN_PAUSE: Duration = Duration::from_secs(1);
 const REPLAN_FACTOR: u32 = 50;
 
-/// What the preparation came to.
+/// The result of the preparation.
 #[derive(Debug)]
 pub enum Prepared {
-    /// Nothing can be done; the reporter was told why.
+    /// Nothing can be done; the reporter has the reason.
     Refused {
-        /// What that makes of the drain.
+        /// The status of a drain that ends here.
         status: DrainStatus,
         /// The plan; none where a right is missing.
         plan: Option<Box<DrainPlan>>,
     },
-    /// What the drain would do, as `dry_run` asked for.
+    /// The plan of a dry run.
     Planned {
-        /// What the nodes that were refused make of the drain.
+        /// The status that the refused nodes give the drain.
         status: DrainStatus,
         /// The plan.
         plan: Box<DrainPlan>,
@@ -44,7 +44,7 @@ pub enum Prepared {
 }
 
 impl Prepared {
-    /// What it makes of the drain so far.
+    /// The status of the drain so far.
     pub fn status(&self) -> DrainStatus {
         match self {
             Self::Refused { status, .. } | Self::Planned { status, .. } => *status,
@@ -65,7 +65,7 @@ impl Prepared {
 /// The nodes that are left as they are, since pods of theirs need a permission or cannot be evicted.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals {
-    /// What they make of the drain.
+    /// The status that they give the drain.
     pub status: DrainStatus,
     /// Whether these are all nodes.
     pub all: bool,
@@ -93,7 +93,7 @@ impl std::fmt::Debug for Drain {
 }
 
 impl Drain {
-    /// What it is going to do.
+    /// Its plan.
     pub fn plan(&self) -> &DrainPlan {
         &self.plan
     }
@@ -126,7 +126,7 @@ impl Drain {
         }
     }
 
-    /// What an approval covers, and the pods that are in the way.
+    /// The scope of an approval, and the pods that are refused or impossible.
     fn outline(&self) -> Option<(PlanScope, BTreeSet<Str>)> {
         let request = self.request.as_ref()?;
         let plan = request.plan(&self.view, self.cluster.clock().now());
@@ -148,7 +148,7 @@ impl Drain {
     ///
     /// # Errors
     ///
-    /// The locks could not be taken, or the report not be given. What happens after the locks is told
+    /// The locks could not be taken, or the report not be given. What happens after the locks is reported
     /// to the reporter, and the status says so.
     pub async fn run(
         self,

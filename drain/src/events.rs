@@ -26,7 +26,7 @@ const MAX_NOTE: usize = 1024;
 /// No drain writes more: a thousand blocked pods are no reason for a thousand events.
 const MAX_EVENTS: usize = 100;
 
-/// Writes events, one request each, and lets none of them hold up the drain.
+/// Writes events, one request each, without delaying the drain.
 pub(crate) struct Events {
     cluster: Cluster,
     /// Who drains, for `reportingInstance`.
@@ -196,7 +196,7 @@ fn event<'a>(
     }
 }
 
-/// As much of a text as fits into so many bytes.
+/// As much of a text as fits into this many bytes.
 fn shortened(text: &str, most: usize) -> &str {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {

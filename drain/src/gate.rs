@@ -7,12 +7,12 @@ use nodelife_core::text::Str;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinSet;
 
-/// How many lines may wait to be told before the gate has to wait.
+/// How many lines may wait to be printed before the gate has to wait.
 const MAX_LINES: usize = 64;
 
 /// Decides after each node, and the soak, whether others follow.
 pub trait Gate: Send + Sync {
-    /// What it is, for sentences: `the command of --gate`.
+    /// Its name in sentences: `the command of --gate`.
     fn name(&self) -> &str;
 
     /// Whether others may follow `node`, or why not. `drained`: whether its drain found it empty. The
@@ -38,7 +38,7 @@ impl GateLines {
 
 #[derive(Debug)]
 pub(crate) enum GateEvent {
-    /// A line that a gate told.
+    /// A line that a gate wrote.
     Line(String),
     Ended {
         node: Str,
@@ -74,7 +74,7 @@ impl Gates {
         });
     }
 
-    /// What a gate told, or how it decided. May be cancelled without losing one.
+    /// The next line or decision of a gate. May be cancelled without losing one.
     pub(crate) async fn next(&mut self) -> Option<GateEvent> {
         self.events.recv().await
     }

@@ -1,4 +1,4 @@
-//! What a `NodeMaintenance` took, and giving it back: by the controller, or by whoever acts for it.
+//! Gives back the nodes of a `NodeMaintenance`: the controller does, or whoever acts for it.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::reporter::DrainStatus;
 use crate::reporter::Reporter;
 
 impl DrainIdentity {
-    /// The drain of a maintenance, whoever carries it out. `instance`: who reports the Events.
+    /// The drain of a maintenance, for every process that carries it out. `instance`: who reports the Events.
     pub fn of_maintenance(maintenance: &NodeMaintenance, instance: String) -> Self {
         let meta = &maintenance.metadata;
         let name = format!("nodemaintenance/{} ({})", meta.name, meta.uid);
@@ -30,7 +30,7 @@ impl DrainIdentity {
 ///
 /// # Errors
 ///
-/// The nodes could not be listed or locked. A node that fails is told, and the status says so.
+/// The nodes could not be listed or locked. A node that fails is reported, and the status says so.
 pub async fn give_back(
     cluster: &Cluster,
     identity: DrainIdentity,

@@ -25,7 +25,7 @@ impl RemovalMethod {
         }
     }
 
-    /// By DELETE; with at least so many seconds to stop where the user gave fewer.
+    /// By DELETE; with at least this many seconds to stop if the user gave fewer.
     pub(super) fn past_budgets(self, at_least: Option<u32>) -> Self {
         Self {
             delete: true,
@@ -86,7 +86,7 @@ pub async fn check_evictions(
     }
 }
 
-/// What a reply to a dry run says against an eviction; nothing where only the budget has
+/// The objection to an eviction in the reply to a dry run; none if only the budget has
 /// something to say, since the plan knows that better.
 fn objection(reply: &EvictionResult) -> Option<String> {
     match reply {

@@ -75,7 +75,7 @@ impl dyn Reporter + '_ {
     }
 }
 
-/// A drain as it stands. Borrowed: nothing is copied before the reporter wants it.
+/// The present state of a drain. Borrowed: nothing is copied before the reporter wants it.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     /// Nodes and pods, and what has become of each.
@@ -100,15 +100,15 @@ impl Progress<'_> {
 /// How a drain ended.
 #[derive(Clone, Copy, Debug)]
 pub struct DrainEnd<'a> {
-    /// How it stands.
+    /// Its last state.
     pub progress: Progress<'a>,
-    /// What it comes to.
+    /// The status that the drain ends with.
     pub status: DrainStatus,
     /// The nodes whose cordon is taken back.
     pub to_uncordon: &'a [Str],
 }
 
-/// What a drain comes to, ordered by which of two goes first.
+/// The status of a drain, ordered by which of two counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DrainStatus {
     /// Every node is drained.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use nodelife_core::{format, natural};
 
-/// So many sentences are told one by one.
+/// Up to this many sentences are printed one by one.
 const FEW: usize = 8;
-/// Names that are told of each text.
+/// Names that are printed of each text.
 const NAMES: usize = 3;
 
 /// Sentences about pods, `a/b: text`. Of many, one for each text, `a/b, a/c and 3 more: text`, and

@@ -132,7 +132,7 @@ impl DrainSettings {
     ///
     /// # Errors
     ///
-    /// What is wrong, with the names of the flags.
+    /// The conflict, with the names of the flags.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.disable_eviction && !self.force {
             return Err("--disable-eviction bypasses every budget: it requires --force");
@@ -225,7 +225,7 @@ fn grace_period(text: &str) -> Result<Option<u32>, String> {
     }
 }
 
-/// What a program asks of a drain.
+/// A drain that a program asks for.
 #[derive(Clone, Debug, Default)]
 pub struct DrainRequest {
     /// The nodes to drain.
@@ -301,7 +301,7 @@ pub enum MaxUnavailable {
 }
 
 impl MaxUnavailable {
-    /// Of so many nodes, rounded down, and at least one.
+    /// Of this many nodes, rounded down, and at least one.
     pub fn of(self, nodes: usize) -> usize {
         match self {
             Self::Count(count) => usize::from(count),

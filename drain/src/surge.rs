@@ -20,10 +20,10 @@ use crate::reporter::Reporter;
 
 const DEPLOYMENTS: Resource = Resource::grouped("apps", "v1", "deployments");
 
-/// What makes a Deployment start a new pod (`kubectl rollout restart` writes the same).
+/// The annotation that restarts the rollout of a Deployment (`kubectl rollout restart` writes the same).
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 
-/// What the plan says of the pods that wait for a rollout.
+/// The plan's reason for pods that wait for a rollout.
 const HOW: &str = "replaced by a rollout of its Deployment (--surge=restart)";
 
 /// A Deployment: namespace and name.

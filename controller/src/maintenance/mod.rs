@@ -3,13 +3,13 @@
 //! One watch feeds a map of all objects, and each object has a `Worker` of its own, so that one that
 //! is blocked delays no other. All that a worker has to know after a change of the leader stands in
 //! the object's status; what it did to nodes is marked with an identity made of the object's UID.
-//! One watch of all nodes feeds `Places`, in which the workers of one leader keep apart.
+//! One watch of all nodes feeds `Reservations`, in which the workers of one leader keep apart.
 
 mod audit_gate;
 mod gate;
 mod nodes;
-mod places;
 mod reporter;
+mod reservations;
 mod settings;
 mod status;
 mod worker;
@@ -31,7 +31,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::part::{Part, Term};
-use places::Places;
+use reservations::Reservations;
 use worker::{All, Worker};
 
 /// After a worker has panicked its object is taken up again.
@@ -40,7 +40,7 @@ const RESTART: Duration = Duration::from_secs(5);
 /// Carries out NodeMaintenance objects.
 #[derive(Debug, Default)]
 pub struct MaintenancePart {
-    /// What `gate.audit` checks.
+    /// The rules that `gate.audit` checks.
     pub audit: Arc<Selection>,
 }
 
@@ -65,7 +65,7 @@ async fn serve(term: &Term, audit: &Arc<Selection>) -> anyhow::Result<()> {
         .cluster
         .watch(&listing::NODE_MAINTENANCES, ListFilter::default());
     let (all, _) = watch::channel(All::new());
-    let places = Places::new();
+    let reservations = Reservations::new();
     // Only while there is an object that may need it.
     let mut nodes: Option<Watch<Node>> = None;
     let mut workers: JoinSet<Str> = JoinSet::new();
@@ -76,7 +76,7 @@ async fn serve(term: &Term, audit: &Arc<Selection>) -> anyhow::Result<()> {
                 take_in(&all, update.context("the watch of NodeMaintenances has ended")?);
             }
             update = next(&mut nodes) => {
-                places.take_in(update.context("the watch of Nodes has ended")?);
+                reservations.take_in(update.context("the watch of Nodes has ended")?);
                 continue;
             }
             Some(ended) = workers.join_next() => match ended {
@@ -96,7 +96,7 @@ async fn serve(term: &Term, audit: &Arc<Selection>) -> anyhow::Result<()> {
             let new = objects
                 .values()
                 .filter(|one| !served.contains(&one.metadata.uid));
-            new.map(|one| Worker::new(one.clone(), all.subscribe(), (&places, audit), term))
+            new.map(|one| Worker::new(one.clone(), all.subscribe(), (&reservations, audit), term))
                 .collect()
         };
         // What each has taken is known before any of them goes on.
@@ -110,7 +110,7 @@ async fn serve(term: &Term, audit: &Arc<Selection>) -> anyhow::Result<()> {
         }
         if served.is_empty() {
             nodes = None;
-            places.forget_nodes();
+            reservations.forget_nodes();
         } else if nodes.is_none() {
             let watch = term
                 .cluster

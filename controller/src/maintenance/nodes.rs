@@ -17,7 +17,7 @@ pub(super) struct Nodes {
     trouble: Option<String>,
 }
 
-/// What is kept of a node.
+/// The facts that are kept of a node.
 #[derive(PartialEq)]
 pub(super) struct NodeFacts {
     pub(super) labels: Labels,
@@ -58,7 +58,7 @@ impl Nodes {
         self.all.as_ref()?.get(name)
     }
 
-    /// What is waited for while they are not known.
+    /// The sentence about the wait while the nodes are not known.
     pub(super) fn unknown(&self) -> Option<String> {
         let waits = "waits for the list of nodes";
         match (&self.all, &self.trouble) {

@@ -26,7 +26,7 @@ pub(super) struct View {
     pub(super) more_pods: u32,
     /// Whether the drain came to its end; not if it never began.
     pub(super) ended: bool,
-    /// Whether a failure of it is one that a repetition would not mend: its time is over, or its gate
+    /// Whether a retry cannot succeed after a failure: its time is over, or its gate
     /// has failed.
     pub(super) is_final: bool,
     pub(super) gate_failed: bool,

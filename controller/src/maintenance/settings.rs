@@ -17,7 +17,7 @@ use super::gate::ConditionGate;
 /// How long a gate waits that says nothing else.
 const GATE_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// The drain that the spec asks for, but for the nodes and the end; or what is wrong with it.
+/// The drain that the spec asks for, without nodes and end; or the error in the spec.
 pub(super) fn request(
     spec: &MaintenanceSpec,
     cluster: &Cluster,

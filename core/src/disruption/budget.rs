@@ -172,7 +172,7 @@ pub enum CountError {
     /// Jobs and DaemonSets have no scale.
     #[error("{0} does not implement the scale subresource")]
     NoScale(&'static str),
-    /// The controller of a pod is gone, or another one bears its name.
+    /// The controller of a pod is gone, or another one has its name.
     #[error("found no controllers for pod {0:?}")]
     NoController(Str),
     /// A percentage that is none.
@@ -188,7 +188,7 @@ pub enum CountError {
 }
 
 impl Budget {
-    /// What the disruption controller would write into the status now; `pods`
+    /// The status that the disruption controller would write now; `pods`
     /// are all pods that the budget selects.
     pub fn count(
         &self,

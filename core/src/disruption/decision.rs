@@ -183,7 +183,7 @@ impl EvictionDecision {
     }
 }
 
-/// What the eviction API will answer for `pod` under these budgets.
+/// The answer of the eviction API for `pod` under these budgets.
 pub fn decide(pod: &Pod, budgets: &Budgets) -> EvictionDecision {
     if ignores_budgets(pod) {
         return EvictionDecision::Exempt(Exemption::NotRunning);

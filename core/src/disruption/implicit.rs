@@ -54,7 +54,7 @@ impl ImplicitBudget {
         Self::new(most).map(Some).map_err(wrong)
     }
 
-    /// What it leaves for the workload of this pod; none where the pod is not Ready, has a
+    /// The counts for the workload of this pod; none where the pod is not Ready, has a
     /// controller that keeps no number of replicas, or one that was not read.
     pub fn counts(&self, pod: &Pod, workloads: &Workloads) -> Option<ImplicitCounts> {
         if !pod.is_ready() {
@@ -90,7 +90,7 @@ pub fn keeps_replicas(kind: WorkloadKind) -> bool {
     )
 }
 
-/// What limits how many pods go at a time.
+/// The limit of how many pods go at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
     /// The implicit budget of a workload.
@@ -110,7 +110,7 @@ impl From<&WorkloadKey> for Limit {
     }
 }
 
-/// What an implicit budget leaves.
+/// The counts of an implicit budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImplicitCounts {
     pub workload: WorkloadKey,

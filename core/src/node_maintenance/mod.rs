@@ -48,7 +48,7 @@ impl NodeMaintenance {
         self.condition(kind).is_some_and(|c| c.status == "True")
     }
 
-    /// Where it stands, in one word: the reason of the condition Progressing.
+    /// Its state in one word: the reason of the condition Progressing.
     pub fn state(&self) -> &str {
         if self.is_deleted() {
             return "GivingBack";
@@ -57,7 +57,7 @@ impl NodeMaintenance {
         progressing.map_or("New", |condition| condition.reason.as_str())
     }
 
-    /// What is in the way, if something is.
+    /// The condition Blocked, if it is True.
     pub fn blocked(&self) -> Option<&MaintenanceCondition> {
         let blocked = self.condition(condition::BLOCKED);
         blocked.filter(|condition| condition.status == "True")

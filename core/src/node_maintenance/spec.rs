@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::object::LabelSelector;
 use crate::text::Str;
 
-/// What is wanted.
+/// The nodes, when they are drained, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MaintenanceSpec {
@@ -31,10 +31,10 @@ pub struct MaintenanceSpec {
     /// How long to wait after a node before the next one starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub soak: Option<Str>,
-    /// What has to hold after a node and its soak before the next one starts.
+    /// The check after a node and its soak, before the next one starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<Gate>,
-    /// Start no node while so many nodes, or so many percent of them, of all maintenances are cordoned
+    /// Start no node while this many nodes, or this share of the nodes, of all maintenances are cordoned
     /// or not Ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<Str>,
@@ -74,7 +74,7 @@ pub struct Window {
     pub duration: Option<Str>,
 }
 
-/// What has to hold between two nodes.
+/// The check between two nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Gate {
@@ -89,7 +89,7 @@ pub struct Gate {
     pub timeout: Option<Str>,
 }
 
-/// What an audit of the node has to show.
+/// The result of an audit of the node that lets the next one start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub enum AuditGateSpec {
     NoErrors,

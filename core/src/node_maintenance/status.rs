@@ -26,17 +26,17 @@ pub mod condition {
     pub const BLOCKED: &str = "Blocked";
 }
 
-/// What the controller has seen and done.
+/// The state as the controller reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MaintenanceStatus {
-    /// The generation of the spec that this is about.
+    /// The generation of the spec that the status belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Planned, Approved, Progressing, Drained and Blocked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<MaintenanceCondition>,
-    /// What the drain does.
+    /// The plan of the drain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanStatus>,
     /// When the drain began.
@@ -85,11 +85,11 @@ pub struct MaintenanceCondition {
     pub last_transition_time: Timestamp,
 }
 
-/// What the drain does.
+/// The plan of a drain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlanStatus {
-    /// What spec.approvedPlan has to be.
+    /// The digest that spec.approvedPlan has to name.
     pub digest: Str,
     /// How many pods leave now.
     pub pods: u32,
@@ -108,17 +108,17 @@ pub struct PlanStatus {
 pub struct NodeStatus {
     /// Its name.
     pub name: Str,
-    /// Where it stands.
+    /// Its state.
     pub state: NodeState,
     /// Why, where there is something to say.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub message: Str,
-    /// What has become of its pods.
+    /// The numbers of its pods.
     #[serde(default)]
     pub pods: NodeCounts,
 }
 
-/// Where a node stands.
+/// The state of a node.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -177,6 +177,6 @@ pub struct UnsettledPod {
     pub name: Str,
     /// Node.
     pub node: Str,
-    /// What it waits for.
+    /// The reason why it is not gone.
     pub reason: Str,
 }

@@ -37,8 +37,8 @@ pub struct ConditionChange {
 }
 
 impl ConditionChange {
-    /// What a drain that has come so far changes on a node that was read at its start. Nothing, if
-    /// somebody else speaks for the node.
+    /// The changes for a node, read at the start of the drain, when the drain has come so far. None, if
+    /// somebody else has set the condition.
     pub fn new(node: &Node, progress: DrainProgress, now: Timestamp) -> Self {
         let set = match progress {
             DrainProgress::Begun => Some((DRAIN_IN_PROGRESS, "AdminRequested", "evicts pods")),
@@ -63,7 +63,7 @@ impl ConditionChange {
         }
     }
 
-    /// What undoing changes: those of ours that are there.
+    /// The changes that undo a drain: they remove our conditions.
     pub fn undo(node: &Node) -> Self {
         let ours = [DRAIN_IN_PROGRESS, DRAINED].into_iter();
         Self {

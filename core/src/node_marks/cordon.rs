@@ -17,7 +17,7 @@ pub const FIELD_MANAGER: &str = "nodelife";
 /// rather not go there, but may where nothing else has room.
 const WAITING: (&str, &str) = ("nodelife.dev/drain-waiting", "PreferNoSchedule");
 
-/// The taints of a node with that of one that waits; none if it bears it already, or is cordoned.
+/// The taints of a node with that of a waiting node; none if it has it already, or is cordoned.
 pub fn with_waiting_taint(node: &Node) -> Option<Vec<Taint>> {
     let waits = node.spec.taints.iter().any(|taint| taint.key == WAITING.0);
     if waits || node.spec.unschedulable {
@@ -32,7 +32,7 @@ pub fn with_waiting_taint(node: &Node) -> Option<Vec<Taint>> {
     Some(taints)
 }
 
-/// The taints of a node without that of one that waits; none if it does not bear it.
+/// The taints of a node without that of a waiting node; none if it does not have it.
 pub fn without_waiting_taint(node: &Node) -> Option<Vec<Taint>> {
     let mut taints = node.spec.taints.clone();
     taints.retain(|taint| taint.key != WAITING.0);
@@ -61,7 +61,7 @@ impl fmt::Display for CordonOwner {
     }
 }
 
-/// What undoing a drain means for a node.
+/// The decision whether to uncordon a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UncordonDecision {
     /// It is uncordoned, and the mark taken off.
@@ -78,7 +78,7 @@ pub enum UncordonDecision {
     OtherRun,
 }
 
-/// What undoing means for `node`, whose field `spec.unschedulable` was written by `writer`
+/// The decision for `node`, whose field `spec.unschedulable` was written by `writer`
 /// last, where that is known. `run`: only what this run did.
 pub fn uncordon_decision(
     node: &Node,

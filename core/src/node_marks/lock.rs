@@ -31,12 +31,12 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// The lock on a node. A text that does not read as one holds nobody up.
+    /// The lock on a node. A text that is not a lock counts as none.
     pub fn on(node: &Node) -> Option<Self> {
         serde_json::from_str(Self::text_on(node)?).ok()
     }
 
-    /// The annotation as it stands, which only a swap of exactly this text may replace.
+    /// The text of the annotation, which only a swap of exactly this text may replace.
     pub fn text_on(node: &Node) -> Option<&str> {
         let annotations = &node.metadata.annotations;
         annotations.get(LOCK_ANNOTATION).map(AsRef::as_ref)

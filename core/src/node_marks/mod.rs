@@ -1,4 +1,4 @@
-//! What a drain writes to a node: annotations for cordon and lock, and conditions.
+//! The marks of a drain on a node: annotations for cordon and lock, and conditions.
 
 mod conditions;
 mod cordon;

@@ -1,4 +1,4 @@
-//! What stands around a pod, and what is said of it.
+//! The surroundings of a guarded pod, and its outlook.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use crate::object::{Node, Pod};
 use crate::text::Str;
 
-/// What becomes of a pod whose operator guards it.
+/// The outlook of a pod whose operator guards it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outlook {
     /// The operator acts, or will: to wait is enough.

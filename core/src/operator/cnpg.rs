@@ -131,7 +131,7 @@ impl Operator for CloudNativePg {
         if HALTED.contains(&status.phase.as_str()) {
             let reason = &status.phase_reason;
             return Some(Outlook::NeedsFirst(format!(
-                "mend {name}: {}{}{reason}",
+                "fix {name}: {}{}{reason}",
                 status.phase,
                 if reason.is_empty() { "" } else { ": " }
             )));

@@ -12,7 +12,7 @@ use super::{Operator, OperatorResource, controller_of, parse};
 use crate::object::{Condition, Meta, Pod, nullable};
 use crate::text::Str;
 
-/// What was read of virtual machines.
+/// KubeVirt's objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct VirtualMachines {
     instances: Vec<Instance>,

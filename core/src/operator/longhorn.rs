@@ -14,7 +14,7 @@ use super::{Operator, OperatorResource, controller_of, parse};
 use crate::object::{Meta, Pod, nullable};
 use crate::text::Str;
 
-/// What was read of Longhorn.
+/// Longhorn's objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Longhorn {
     settings: Vec<Setting>,
@@ -230,7 +230,7 @@ impl Longhorn {
         Some(&setting.value)
     }
 
-    /// What keeps volumes attached to the node.
+    /// The outlook of a pod whose node has attached volumes.
     fn attached_outlook(&self, node: &Str) -> Option<Outlook> {
         let managers = self.managers.iter();
         let engines: BTreeSet<&Str> = managers
@@ -297,7 +297,7 @@ impl Longhorn {
         })
     }
 
-    /// What has to happen before this replica may be away; none if another protects the volume.
+    /// The step before this replica may be away; none if another protects the volume.
     fn unprotected(&self, around: &Around, replica: &Replica, policy: &str) -> Option<Outlook> {
         let (name, volume) = (&replica.metadata.name, &replica.spec.volume_name);
         let others = self.replicas.iter().filter(|other| {

@@ -92,7 +92,7 @@ trait Operator: fmt::Debug {
     /// Adds the objects of a resource in one namespace.
     fn add(&mut self, resource: OperatorResource, items: &[Value]);
 
-    /// What becomes of a pod that it guards; none if its objects do not say. `refused`: whether the
+    /// The outlook of a pod that it guards; none if its objects do not say. `refused`: whether the
     /// pod's budget allows no eviction now.
     fn outlook(&self, around: &Around, pod: &Pod, refused: bool) -> Option<Outlook>;
 }
@@ -191,7 +191,7 @@ impl OperatorObjects {
         }
     }
 
-    /// What becomes of a pod; none if no operator guards it, or the operator's resources could not
+    /// The outlook of a pod; none if no operator guards it, or the operator's resources could not
     /// be read. `refused`: whether its budget allows no eviction now.
     pub fn outlook(&self, pod: &Pod, refused: bool) -> Option<Outlook> {
         let operator = self.operators.of(pod)?;

@@ -14,7 +14,7 @@ use super::{Operator, OperatorResource, parse};
 use crate::object::{Meta, Pod, nullable};
 use crate::text::Str;
 
-/// What was read of Rook.
+/// Rook's objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Ceph {
     clusters: Vec<Cluster>,

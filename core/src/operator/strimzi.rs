@@ -15,7 +15,7 @@ use crate::text::Str;
 /// Has the operator roll a pod.
 const ROLL: &str = "strimzi.io/manual-rolling-update";
 
-/// What was read of Strimzi.
+/// Strimzi's objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Strimzi {
     kafkas: Vec<Kafka>,
@@ -78,7 +78,7 @@ impl Kafka {
                 .any(|c| c.kind == "ReconciliationPaused" && c.status == "True")
     }
 
-    /// Whether the operator is told to let no eviction pass.
+    /// Whether the operator is configured to let no eviction pass.
     fn allows_none(&self) -> bool {
         let budget = &self.spec.kafka.template.pod_disruption_budget;
         budget.max_unavailable == Some(0)

@@ -119,7 +119,7 @@ impl Machine {
         !uids.is_empty()
     }
 
-    /// The nodes that nothing but budgets holds up, and since when in their turn, while others wait
+    /// The nodes that only budgets delay, and since when in their turn, while others wait
     /// for theirs.
     fn stalled_nodes(&self) -> BTreeMap<&Str, Timestamp> {
         if !self.nodes.some_wait() {

@@ -127,7 +127,7 @@ impl Machine {
     }
 
     /// Whether somebody else deleted the pod, with more time to stop than the user gives, and it would
-    /// be evicted otherwise. `kubectl drain` v1.36 does the same by evicting it anew.
+    /// be evicted otherwise. `kubectl drain` v1.36 evicts it again as well.
     pub(super) fn shortens_grace(&self, tracked: &Tracked) -> bool {
         let left = tracked.pod.metadata.deletion_grace_period_seconds;
         let given = self.settings.grace_period_seconds;

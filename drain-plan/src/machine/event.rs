@@ -46,14 +46,14 @@ pub enum DrainEvent {
     WorkloadGone {
         uid: Str,
     },
-    /// What was read of operators, after some of their pods were blocked for a while.
+    /// Operators' resources, read after some of their pods were blocked for a while.
     Operators(Box<OperatorObjects>),
     /// The answer to an [`Effect::Evict`].
     Answered {
         uid: Str,
         result: EvictionResult,
     },
-    /// The answer to an [`Effect::Get`]: the pod, or that none bears its name.
+    /// The answer to an [`Effect::Get`]: the pod, or that none has its name.
     PodFetched {
         uid: Str,
         found: Option<Box<Pod>>,
@@ -157,7 +157,7 @@ pub enum Effect {
     Confirm { node: Str, request: u64 },
     /// A pod's state changed in a way that is worth a line.
     Changed { uid: Str },
-    /// What the operator of a blocked pod will do about it is news.
+    /// The outlook of a blocked pod, by its operator, has changed.
     Outlook { uid: Str },
     /// A node was found empty, and waits for replacements or volumes.
     Awaits { node: Str },
@@ -175,7 +175,7 @@ pub enum Effect {
     Left { node: Str, loss: NodeLoss },
 }
 
-/// What a count of a workload's pods showed.
+/// The result of a count of a workload's pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaCount {
     /// Pods that are Ready and stay.

@@ -128,7 +128,7 @@ impl Ledger {
         }
     }
 
-    /// All budgets were read anew: what was accepted before is in their status.
+    /// All budgets were listed again: their status has what was accepted before.
     pub(super) fn clear_budgets(&mut self) {
         for (_, entry) in self.counted_by_status() {
             entry.uncounted.clear();

@@ -133,7 +133,7 @@ impl Machine {
         self.nodes.set_share(share);
     }
 
-    /// What it uses of the limits that drains keep together.
+    /// Its part of the limits that several drains share.
     pub fn in_use(&self) -> InUse {
         self.nodes.in_use()
     }

@@ -55,7 +55,7 @@ impl Machine {
         if self.nodes.phase(&node).is_none() {
             return;
         }
-        // What bears the name of a named pod later is another.
+        // A pod that gets the name of a named pod later is another.
         let is_over = self.nodes.has_ended(&node) || self.settings.policy.filter.named;
         let is_late = is_over && self.nodes.is_listed(&node);
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {

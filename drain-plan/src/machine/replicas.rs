@@ -14,7 +14,7 @@ use super::event::ReplicaCount;
 use nodelife_core::text::Str;
 
 /// How long until pods are counted again although nothing showed a change: their controller may
-/// be down, and whoever waits for it without a word waits for ever.
+/// be down, and a drain that waits for it silently waits for ever.
 pub(super) const RECOUNT: SignedDuration = SignedDuration::from_secs(10);
 
 /// By the UID of the workload.
@@ -37,7 +37,7 @@ pub(super) enum CountReader {
     Replacements(BTreeSet<Str>),
 }
 
-/// What an implicit budget goes by.
+/// The count that an implicit budget uses.
 #[derive(Clone, Debug, Default)]
 struct BudgetCount {
     /// How many were Ready at the last count, which saw what was evicted before it.
@@ -64,7 +64,7 @@ pub(super) struct ReplacementCount {
 }
 
 impl ReplacementCount {
-    /// What is there for a node that waits, as far as it is known.
+    /// The last count for a node that waits, if there is one.
     pub(super) fn count_for(&self, node: &str) -> Option<&ReplicaCount> {
         let last = self.last.as_ref();
         last.filter(|_| self.counted_for.contains(node))
@@ -174,7 +174,7 @@ impl ReadyCounts {
         in_flight == Some(&CountReader::ImplicitBudget)
     }
 
-    /// Whether a count may show more than what the implicit budget goes by.
+    /// Whether a new count may show more than the one that the implicit budget uses.
     pub(super) fn is_due(&self, workload: &str, now: Timestamp) -> bool {
         let budget = self.budget(workload);
         budget.is_some_and(|budget| {

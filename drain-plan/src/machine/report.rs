@@ -12,7 +12,7 @@ use nodelife_core::object::Node;
 use nodelife_core::operator::{OperatorObjects, Outlook};
 use nodelife_core::text::Str;
 
-/// What became of each pod.
+/// The report of a drain: the result for each pod and node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DrainReport {
@@ -48,7 +48,7 @@ pub struct NodeReport {
     /// out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left: Option<String>,
-    /// What it still waited for: replacements, volumes.
+    /// The replacements and volumes that it still waited for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiting_for: Vec<String>,
 }
@@ -65,7 +65,7 @@ pub struct PodReport {
     pub uid: Str,
     /// Node.
     pub node: Str,
-    /// What became of it.
+    /// The result.
     pub outcome: Outcome,
     /// Why.
     pub reason: String,
@@ -138,7 +138,7 @@ impl Machine {
         (!self.pods_on(node).any(went)).then_some(&barred.pod.metadata.namespace)
     }
 
-    /// What has become of a pod. One that terminates is stuck if nobody waits for it any more.
+    /// The result for a pod, as of now. One that terminates is stuck if the drain no longer waits for it.
     pub fn outcome(&self, tracked: &Tracked) -> Outcome {
         match tracked.outcome() {
             Outcome::Terminating

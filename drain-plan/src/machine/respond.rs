@@ -164,7 +164,7 @@ impl Machine {
     }
 
     /// How long a pod waits that its budget refused. An operator that acts on the attempt is at
-    /// work from the first one on, and some begin anew at each.
+    /// work from the first one on, and some start over at each.
     fn budget_wait(&self, uid: &Str) -> Wait {
         let operated = self.pods.get(uid.as_str()).is_some_and(|tracked| {
             let decision = decide(&tracked.pod, &self.store.budgets);

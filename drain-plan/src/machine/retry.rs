@@ -42,7 +42,7 @@ fn jittered(wait: SignedDuration, tracked: &Tracked) -> SignedDuration {
     wait + SignedDuration::from_millis(i64::try_from(part).unwrap_or(0))
 }
 
-/// What may be done about a pod now.
+/// The next attempt for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attempt {
     /// Nothing.
@@ -148,7 +148,7 @@ impl Machine {
         self.set(uid, state);
     }
 
-    /// What decides about an eviction of this pod now.
+    /// The present inputs of the decision about an eviction of this pod.
     pub(super) fn eviction_inputs(&self, pod: &Pod) -> EvictionInputs {
         let matching = self.store.budgets.matching(pod);
         EvictionInputs {

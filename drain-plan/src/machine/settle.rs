@@ -69,7 +69,7 @@ impl Machine {
             .collect()
     }
 
-    /// What the node still waits for.
+    /// The replacements and volumes that the node still waits for.
     pub fn awaited(&self, node: &str) -> Vec<Awaited> {
         let mut awaited = Vec::new();
         if self.settings.wait_ready {
@@ -98,7 +98,7 @@ impl Machine {
     }
 
     /// How many pods of a workload have to be Ready again, and what it is called. One that was
-    /// broken before does not have to be mended, and one that was scaled down is done sooner.
+    /// broken before does not have to recover, and one that was scaled down is done sooner.
     fn wanted(&self, uid: &Str) -> Option<(i32, String)> {
         let workload = self.store.workloads.workload(uid)?;
         let before = self.ready_counts.before(uid)?;
@@ -295,7 +295,7 @@ impl Machine {
     }
 }
 
-/// The labels that all pods of the workload bear, as a label selector; empty if it names none.
+/// The labels that all pods of the workload have, as a label selector; empty if it names none.
 fn selector(workload: &Workload) -> String {
     let labels = workload.spec.selector.iter();
     labels

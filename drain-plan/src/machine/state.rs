@@ -33,7 +33,7 @@ pub struct Tracked {
     pub(super) failures: u32,
     /// How often a webhook or a policy denied its eviction.
     pub(super) denials: u32,
-    /// What the last attempt was decided by.
+    /// The inputs of the decision for the last attempt.
     pub(super) sent_with: EvictionInputs,
     /// When the first was sent.
     pub started_at: Option<Timestamp>,
@@ -47,9 +47,9 @@ pub struct Tracked {
     pub(super) bypassed: Option<BudgetKey>,
     /// When it was seen first, if it replaces a pod that this drain evicted from the same node.
     pub(super) returned: Option<Timestamp>,
-    /// What its operator will do about it, by what was read last.
+    /// What its operator will do about it, as of the last read.
     pub outlook: Option<Outlook>,
-    /// What the user should know all the same.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ pub enum PodState {
     CheckingOwner,
     /// The eviction was sent and not answered yet.
     Evicting,
-    /// What became of it is being looked up, after an answer that left it open.
+    /// The pod is being read, after an answer that left the outcome open.
     Fetching,
     /// It cannot go now.
     Blocked(Blocked),
@@ -89,7 +89,7 @@ pub enum Unevictable {
     Budgets(Impossible),
     /// The right is missing; the server's words.
     Forbidden(String),
-    /// What the server, a webhook or a policy said.
+    /// The words of the server, a webhook or a policy.
     Rejected(String),
     /// Its controller brings it back to the cordoned node.
     ComesBack {
@@ -126,7 +126,7 @@ impl Blocked {
     }
 }
 
-/// When a blocked pod is tried again, but for the time of its next retry: see `retry.rs`.
+/// The change after which a blocked pod is tried again before its time: see `retry.rs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RetryTrigger {
     /// It is looked at in each step whether it may go: nothing is asked in vain for that.
@@ -175,7 +175,7 @@ pub enum BlockReason {
     Unauthorized(String),
     /// Its namespace is being deleted and takes the pod with it.
     NamespaceTerminating,
-    /// Another pod bears its name, or it changed during the request.
+    /// Another pod has its name, or it changed during the request.
     Conflict,
     /// The server failed, or did not answer.
     Uncertain(String),
@@ -312,7 +312,7 @@ pub enum StopReason {
     Interrupted,
 }
 
-/// What became of a pod.
+/// The result for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
@@ -349,7 +349,7 @@ impl Tracked {
         }
     }
 
-    /// What has become of it, as long as its drain goes on: see [`super::Machine::outcome`].
+    /// Its result so far, while its drain goes on: see [`super::Machine::outcome`].
     pub fn outcome(&self) -> Outcome {
         match &self.state {
             PodState::Gone if self.accepted => Outcome::Evicted,
@@ -385,7 +385,7 @@ impl Tracked {
         }
     }
 
-    /// Where it stands; of a pod that does not go, why. `nodes`: what is known of them.
+    /// Its state, and for a pod that does not go, the reason. `nodes`: all that are known.
     pub fn reason(&self, nodes: &[Node], now: Timestamp) -> String {
         match &self.state {
             PodState::Terminating { .. } | PodState::Stuck => {

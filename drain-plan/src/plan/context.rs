@@ -17,7 +17,7 @@ pub struct PlanOptions {
     pub now: Timestamp,
 }
 
-/// What is known of the rest of the cluster.
+/// The rest of the cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanContext<'a> {
     /// All nodes.

@@ -1,4 +1,4 @@
-//! What a drained node means for etcd and the control plane.
+//! Warnings about drained nodes that host etcd or the control plane.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use nodelife_core::object::{Node, Pod};
 use nodelife_core::text::Str;
 
 /// A sentence for each of the nodes that hosts a part of the control plane. The drain leaves its
-/// static pods alone; whoever stops the node afterwards does not.
+/// static pods alone; a reboot of the node afterwards does not.
 pub(super) fn quorum_warnings(drained: &[Str], nodes: &[Node], pods: &[Pod]) -> Vec<String> {
     let members = hosts(nodes, pods, &["node-role.kubernetes.io/etcd"], "etcd");
     let roles = [

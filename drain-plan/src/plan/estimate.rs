@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(span(&pods, Some(&share(4, 4)), 1), Some((2, 12)));
     }
 
-    /// A StatefulSet's pod is written 10 s later, which holds up nobody who comes before.
+    /// A StatefulSet's pod is created 10 s later, which delays no replacement before it.
     #[test]
     fn a_replacement_that_is_written_late_holds_up_no_other() {
         let mut pods: Vec<Pod> = (0..4)

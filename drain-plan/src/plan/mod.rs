@@ -43,7 +43,7 @@ pub struct DrainPlan {
     pub kind: &'static str,
     /// The nodes, in the order in which they are emptied.
     pub nodes: Vec<Str>,
-    /// What an approval of this plan covers, as `sha256:…`: the nodes, the settings of evictions, and the
+    /// The digest of the scope of an approval, as `sha256:…`: the nodes, the settings of evictions, and the
     /// workloads that lose pods. Plans with the same digest do the same.
     pub digest: String,
     /// The settings of evictions; those that change nothing are absent.
@@ -62,12 +62,12 @@ pub struct DrainPlan {
     /// Why there is no estimate: what blocks the drain, for how long nobody knows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub no_estimate: Vec<String>,
-    /// What the user should know of the nodes: those that host etcd or the control plane.
+    /// Warnings about nodes that host etcd or the control plane.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Every pod of the nodes, by namespace and name.
     pub pods: Vec<PlannedPod>,
-    /// Why pods cannot be evicted as things are, by UID: what the drain goes by.
+    /// Why pods cannot be evicted as things are, by UID: the drain reads it here.
     #[serde(skip)]
     pub impossible: BTreeMap<Str, Impossible>,
 }
@@ -87,12 +87,12 @@ pub struct PlannedPod {
     /// The workload that it belongs to: Deployment/web, or the pod itself where no controller
     /// manages it.
     pub workload: String,
-    /// What would happen.
+    /// The action that is planned.
     pub action: Action,
     /// Whether the drain removes it sooner or later: at once, after it has completed, or last of
     /// all.
     pub removed: bool,
-    /// What is lost with it, and needed a flag: `emptyDir`, `protected`, `noController`,
+    /// Losses that needed a flag: `emptyDir`, `protected`, `noController`,
     /// `controllerGone`.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub losses: BTreeSet<&'static str>,
@@ -109,7 +109,7 @@ pub struct PlannedPod {
     /// replaces it, and where the other nodes are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unschedulable: Option<String>,
-    /// What the user should know all the same.
+    /// Warnings for the user.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -133,7 +133,7 @@ fn unschedulable(
         .collect()
 }
 
-/// What would happen with a pod.
+/// The planned action for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
@@ -141,7 +141,7 @@ pub enum Action {
     Evict,
     /// It is deleted, bypassing its budgets (`--disable-eviction`).
     Delete,
-    /// It goes by itself and is waited for.
+    /// It ends by itself, and drain waits for it.
     Wait,
     /// It stays.
     Skip,
@@ -266,7 +266,7 @@ impl DrainPlan {
         plan
     }
 
-    /// What an approval of this plan covers.
+    /// The scope that an approval of this plan has.
     pub fn scope(&self) -> PlanScope {
         let mut scope = PlanScope::new(self.nodes.iter().cloned(), self.eviction.clone());
         for pod in self.pods.iter().filter(|pod| pod.removed) {

@@ -1,4 +1,4 @@
-//! What makes it unknown how long a drain takes.
+//! Reasons why nobody can know how long a drain takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,7 +75,7 @@ fn silent_nodes(leaving: &[PlannedEviction<'_>], nodes: &[Node], now: Timestamp)
     nodes.iter().filter(loses).filter_map(silent).collect()
 }
 
-/// A pod that goes by itself, nobody knows when.
+/// A pod that ends by itself, nobody knows when.
 fn awaited(item: &InventoryItem, reason: WaitReason, now: Timestamp) -> Option<String> {
     let meta = &item.pod.metadata;
     let name = full_name(meta);

@@ -58,7 +58,7 @@ fn plan_for(
     DrainPlan::new(drained, &items, budgets, None, &options, Some(&outlook))
 }
 
-/// What keeps the plan for these pods from having an estimate.
+/// The reasons why the plan for these pods has no estimate.
 fn obstacles_of(pods: &[Pod], budgets: &[Budget]) -> Vec<String> {
     let plan = plan_for(pods, &Budgets::of(budgets.iter().cloned()), |_, _| {});
     assert_eq!(plan.estimate.is_none(), !plan.no_estimate.is_empty());

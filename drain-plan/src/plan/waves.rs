@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::options::Tier;
 use nodelife_core::disruption::{BudgetRefusal, Budgets, EvictionDecision, ImplicitCounts, Limit};
 
-/// What the budget of a pod lets go.
+/// How many pods a budget lets go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Allowance {
     pub(super) key: Limit,

@@ -13,7 +13,7 @@ use nodelife_core::object::{Budget, EmptyDir, Volume, WorkloadKind};
 use nodelife_core::operator::OperatorObjects;
 use nodelife_core::workload::Workloads;
 
-/// What a plan is made of: pods on the drained nodes `a` and `b` and on `c`, and settings.
+/// The inputs of a plan: pods on the drained nodes `a` and `b` and on `c`, and settings.
 #[derive(Clone, Debug)]
 struct Scene {
     pods: Vec<Pod>,

@@ -13,14 +13,14 @@ use super::blocked::BudgetPods;
 use crate::events::EventReason;
 use crate::warnings::warn_budgets_unreadable;
 
-/// How long a budget lets nothing go before that is told: waves that follow each other are no
+/// How long a budget lets nothing go before that is reported: waves that follow each other are no
 /// trouble.
 const REPORT_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
 /// How many watches in a row may be answered that the credentials are not accepted.
 const MAX_UNAUTHORIZED: u32 = 5;
 
-/// What a watch waits after it was forbidden for at least four seconds: an API server that has just
+/// The wait of a watch that was forbidden for at least four seconds: an API server that has just
 /// started forbids everything until its authorizer has read the roles.
 const LONG_FORBIDDEN: Duration = Duration::from_secs(4);
 
@@ -34,7 +34,7 @@ impl Executor<'_> {
         if now < self.report_at {
             return;
         }
-        // What is blocked from now on is told of no earlier.
+        // Budgets that block from now on are not reported earlier.
         self.report_at = now + REPORT_AFTER;
         for tracked in self.machine.pods() {
             let Some(since) = self.machine.stalled_since(tracked) else {
@@ -100,7 +100,7 @@ impl Executor<'_> {
         ));
     }
 
-    /// Trouble that passes is told and waited out; a right that is missing for long does not come
+    /// Trouble that passes is reported and waited out; a right that is missing for long does not come
     /// back.
     pub(super) fn watch_failed(
         &mut self,
@@ -141,7 +141,7 @@ impl Executor<'_> {
     /// leave a node half empty for the sake of a plan. A right that is given back is noticed.
     pub(super) fn budgets_unreadable(&mut self, why: &ApiError) -> anyhow::Result<()> {
         self.decide()?;
-        // The watch tries again, and is told the same.
+        // The watch tries again, and gets the same answer.
         if !self.machine.can_read_budgets() {
             return Ok(());
         }

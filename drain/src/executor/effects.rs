@@ -95,7 +95,7 @@ impl Executor<'_> {
             Effect::Soaks { .. } | Effect::TooManyUnavailable { .. } | Effect::Yielded { .. } => {
                 self.print_turn(&effect);
             }
-            // Its pod was told of.
+            // Its pod was reported.
             Effect::Done { .. } if self.machine.pods_are_named() => {}
             Effect::Done { node } => self.node_done(&node),
         }

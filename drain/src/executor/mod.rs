@@ -59,7 +59,7 @@ pub(crate) struct Executor<'a> {
     reported: bool,
     identity: DrainIdentity,
     started_at: Timestamp,
-    /// What the nodes bear that this run cordons.
+    /// The mark of this run on the nodes that it cordons.
     cordon_owner: CordonOwner,
     cordoned: Vec<Str>,
     events: Events,
@@ -68,11 +68,11 @@ pub(crate) struct Executor<'a> {
     requests: JoinSet<DrainEvent>,
     /// The cordons that are on their way.
     cordons: JoinSet<(Str, anyhow::Result<CordonOutcome>)>,
-    /// What the cordons that failed come to.
+    /// The status that the failed cordons give the drain.
     failed: DrainStatus,
     /// Answers in a row to watches that the credentials are not accepted.
     unauthorized: u32,
-    /// Whether it was told that the nodes cannot be watched.
+    /// Whether it was reported that the nodes cannot be watched.
     nodes_forbidden: bool,
     /// Whether each node is cordoned when its turn comes.
     cordon_each: bool,
@@ -81,21 +81,21 @@ pub(crate) struct Executor<'a> {
     report_at: Timestamp,
     operators: OperatorReader,
     gates: Gates,
-    /// What the machine has not taken in yet.
+    /// Events that the machine has not taken in yet.
     queue: Vec<DrainEvent>,
     pace: Pace,
 }
 
-/// What a drain does beside evicting.
+/// The settings of a drain beside the decisions about evictions.
 pub(crate) struct ExecutorOptions {
     pub(crate) method: RemovalMethod,
     /// When `--timeout` is over.
     pub(crate) end: Option<Instant>,
     /// Whether what was not drained is uncordoned again.
     pub(crate) undo_on_failure: bool,
-    /// What decides after each node whether others follow.
+    /// Decides after each node whether others follow.
     pub(crate) gate: Option<Arc<dyn Gate>>,
-    /// What other drains leave to this one.
+    /// The limits that it shares with other drains.
     pub(crate) shared: Option<Arc<dyn SharedLimits>>,
     pub(crate) surges: Surges,
     /// Whether the nodes get conditions that tell of the drain.
@@ -180,7 +180,7 @@ impl<'a> Executor<'a> {
         };
         let ended = match taken {
             Ok(None) => match self.drive(watches, interrupts, &mut locks).await {
-                // What is left, and what became of the rest, is told all the same.
+                // The pods that are left, and the result of the others, are reported all the same.
                 Err(error) => self.fail(&error),
                 ended => ended,
             },
@@ -412,7 +412,7 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    /// What the machine makes of the events that have come.
+    /// The effects of the events that have come.
     fn effects(&mut self, now: Timestamp) -> Vec<Effect> {
         let Some(shared) = self.options.shared.clone() else {
             return self.machine.step_all(self.queue.drain(..), now);

@@ -11,7 +11,7 @@ const SHARE: u32 = 100;
 /// So many answers are worth a decision sooner: evictions that wait are sent in their place.
 const ANSWERS: usize = 5;
 
-/// As `SHARE`, with so many answers.
+/// As `SHARE`, with this many answers.
 const SHARE_ANSWERED: u32 = 10;
 
 /// The longest that an event waits.

@@ -94,7 +94,7 @@ async fn presence(cluster: &Cluster, namespace: &str, owner: &OwnerReference) ->
     }
 }
 
-/// How many pods that wait for a node are told of with the scheduler's words.
+/// How many pods that wait for a node are reported with the scheduler's words.
 const MAX_PENDING_MESSAGES: usize = 3;
 
 /// Counts those of the selected pods that a workload has and that are Ready, and asks after those

@@ -1,4 +1,4 @@
-//! What the drain of a node came to, as a sentence.
+//! The result of the drain of a node, as a sentence.
 
 use nodelife_core::format::count;
 use nodelife_core::node_marks::DrainProgress;
@@ -28,7 +28,7 @@ impl Executor<'_> {
     }
 }
 
-/// What that is for the node's events, and the sentence.
+/// The result for the node's events, and the sentence.
 fn of_node(node: &str, machine: &Machine) -> (EventReason, String) {
     let here = || machine.pods().filter(|t| t.pod.spec.node_name == node);
     let left = here().filter(|t| !t.is_done()).count();

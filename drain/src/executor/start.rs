@@ -15,7 +15,7 @@ use crate::node::lock::MAX_WRITES;
 use crate::reporter::DrainStatus;
 
 impl Executor<'_> {
-    /// What was read before the cordon is where the machine starts.
+    /// Starts the machine with the pods that were read before the cordon.
     pub(super) fn start_machine(&mut self) -> anyhow::Result<()> {
         let pods = std::mem::take(&mut self.view.pods).into_iter();
         let listed = pods.map(|(node, pods)| DrainEvent::Listed { node, pods });
@@ -57,7 +57,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// What the end of a cordon is for the machine.
+    /// The event for the machine from the end of a cordon.
     pub(super) fn cordon_ended(
         &mut self,
         node: Str,
@@ -88,7 +88,7 @@ impl Executor<'_> {
     /// The drain of a node ended before the node was empty.
     pub(super) fn node_left(&mut self, node: &Str, loss: NodeLoss) {
         if loss == NodeLoss::CordonFailed {
-            // That was told.
+            // That was reported.
             return;
         }
         if !loss.keeps_cordon() {

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::reporter::Reporter;
 
-/// Writes conditions in the order in which they were given, and lets none hold up the drain.
+/// Writes conditions in the order in which they were given, without delaying the drain.
 pub(crate) struct Conditions {
     nodes: Vec<Node>,
     /// The nodes that are said to be under way.

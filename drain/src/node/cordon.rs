@@ -27,7 +27,7 @@ pub(crate) fn is_cordon_of(node: &Node, cordon_owner: &CordonOwner) -> bool {
     node.spec.unschedulable && CordonOwner::of(node).is_some_and(|owner| owner == *cordon_owner)
 }
 
-/// What became of an attempt to cordon a node.
+/// The result of an attempt to cordon a node.
 pub(crate) enum CordonOutcome {
     Cordoned {
         /// Whether it was schedulable before.
@@ -35,7 +35,7 @@ pub(crate) enum CordonOutcome {
         /// The resource version in which it is cordoned.
         version: Str,
     },
-    /// The node is not there; another may bear its name.
+    /// The node is not there; another may have its name.
     Gone(Option<Box<Node>>),
 }
 

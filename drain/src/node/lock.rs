@@ -53,7 +53,7 @@ struct Held {
     waits: bool,
 }
 
-/// What became of an attempt to take a lock.
+/// The result of an attempt to take a lock.
 enum LockOutcome {
     Ours(String, Box<Node>),
     Theirs(Lock),
@@ -83,7 +83,7 @@ impl LockOwner {
                 return Ok(LockOutcome::Theirs(theirs));
             }
             // The answer to the attempt before was lost, not the attempt. A lock of this drain that
-            // another process left is written anew: it may be about to expire.
+            // another process left is written again: it may be about to expire.
             if Lock::text_on(&node) == Some(text.as_str()) {
                 return Ok(LockOutcome::Ours(text, Box::new(node)));
             }
@@ -99,7 +99,7 @@ impl LockOwner {
             match self.cluster.patch_node(&name, &patch, false).await {
                 Ok(patched) => return Ok(LockOutcome::Ours(text, Box::new(patched))),
                 Err(ApiError::Conflict(_)) => {}
-                // It may be the rest that is not wanted: who asks for that alone is told so.
+                // The API server may refuse the rest of the patch: the cordon, sent alone, reports that.
                 Err(ApiError::Refused(_)) if more => lock_only = true,
                 Err(why @ ApiError::Forbidden(_)) => return Ok(LockOutcome::NotAllowed(why)),
                 Err(ApiError::NotFound(_)) => return Ok(LockOutcome::Gone),
@@ -349,7 +349,7 @@ async fn renew(cluster: &Cluster, own: &Lock, held: &mut Held, text: &str) -> Op
         .get(resource::NODES.all().named(&held.node))
         .await
         .ok()?;
-    // Another of its name is not ours: whoever follows the nodes says so.
+    // Another node of its name is not ours: the watch of nodes reports that.
     let node = found.filter(|node| node.metadata.uid == held.uid)?;
     let now = cluster.clock().now();
     match Lock::on(&node) {

@@ -14,14 +14,14 @@ use crate::identity::DrainIdentity;
 use crate::reporter::DrainStatus;
 use crate::reporter::Reporter;
 
-/// What [`undo_drain`] takes back.
+/// The settings of [`undo_drain`].
 #[derive(Clone, Debug)]
 pub struct UndoSettings {
     /// Who takes it back: locks of the same identity are its own.
     pub identity: DrainIdentity,
     /// Whether only the cordons of the same identity are taken back, or those of all drains.
     pub own_only: bool,
-    /// Whether it is told and not done.
+    /// Dry run: report the change, do not make it.
     pub dry_run: bool,
 }
 
@@ -30,7 +30,7 @@ pub struct UndoSettings {
 ///
 /// # Errors
 ///
-/// The locks could not be taken. A node that cannot be uncordoned is told, and the status says so.
+/// The locks could not be taken. A node that cannot be uncordoned is reported, and the status says so.
 pub async fn undo_drain(
     cluster: &Cluster,
     nodes: &[Node],
@@ -66,7 +66,7 @@ pub async fn undo_drain(
 }
 
 /// Uncordons those of the nodes that a drain cordoned; `run`: only this one. `dry`: says it
-/// alone. A node that fails is told, and holds up no other.
+/// alone. A node that fails is reported, and delays no other.
 pub(crate) async fn undo(
     cluster: &Cluster,
     nodes: &[Str],
@@ -136,7 +136,7 @@ async fn one(
         cluster.patch_node(name, &patch, false).await?;
     }
     let conditions = ConditionChange::undo(&node);
-    // Who takes back only what is its own has drained the node, whoever cordoned it before.
+    // A run that undoes only its own changes has drained the node, even if somebody else cordoned it.
     let may_clear = ours
         || undo == UncordonDecision::Nothing
         || run.is_some() && undo == UncordonDecision::NotOurs;

@@ -60,7 +60,7 @@ pub async fn prepare_pods(
     if let Some(why) = &view.budgets_unreadable {
         warn_budgets_unreadable(why, reporter);
     }
-    // Who names a pod means it: what drain asks a flag for is only told.
+    // A user who names a pod means it: where drain asks for a flag, evict only warns.
     let policy = PodPolicy {
         filter: PodFilter {
             named: true,

@@ -8,7 +8,7 @@ use nodelife_drain_plan::{Action, DrainPlan};
 use crate::removal::RemovalMethod;
 use crate::settings::DrainRequest;
 
-/// What to tell who lacks a right that a drain would miss only after the cordon: it reads pods and
+/// The sentence for a user who lacks a right that a drain would miss only after the cordon: it reads pods and
 /// budgets by watches, and is refused there before. Where the API server does not answer, nothing is
 /// missing.
 pub(super) async fn missing_permission(
@@ -68,7 +68,7 @@ pub(super) async fn may_remove_pods(
     cluster.is_allowed(&permission).await.unwrap_or(true)
 }
 
-/// What to tell who may not evict any of the pods of one of their namespaces. A role may name some.
+/// The sentence for a user who may not evict any of the pods of one of their namespaces. A role may name some.
 pub(super) async fn forbidden_namespace(
     cluster: &Cluster,
     method: RemovalMethod,

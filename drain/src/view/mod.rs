@@ -207,7 +207,7 @@ impl ClusterView {
         Ok(())
     }
 
-    /// What to tell who asks for `--wait-ready` and may not watch what it goes by.
+    /// The sentence for a user who asks for `--wait-ready` and may not watch workloads.
     pub(crate) fn missing_for_wait_ready(&self) -> Option<String> {
         let kinds: Vec<String> = self
             .unwatched

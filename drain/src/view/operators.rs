@@ -8,7 +8,7 @@ use nodelife_core::operator::{OperatorObjects, OperatorResource, Sources};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What is read already: the pods of all namespaces, and the nodes.
+/// The pods of all namespaces and the nodes, if they are read already.
 pub(crate) type Known = Option<(Vec<Pod>, Vec<Node>)>;
 
 #[derive(Deserialize)]

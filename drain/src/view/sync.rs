@@ -103,7 +103,7 @@ impl ClusterView {
                 Some(WatchEvent::Failed { what, error, .. }) if what == format!("{wanted}s") => {
                     return Ok(Err(error));
                 }
-                // A kind that was told of before, and goes on to be tried.
+                // A kind that was reported before, and is still retried.
                 Some(
                     WatchEvent::NodesForbidden(_)
                     | WatchEvent::Failed {

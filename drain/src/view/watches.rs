@@ -24,7 +24,7 @@ pub(crate) enum WatchEvent {
     NodesForbidden(ApiError),
     /// A watch has trouble and tries again by itself.
     Failed {
-        /// What is not seen meanwhile.
+        /// The resource that is not seen meanwhile.
         what: String,
         /// Whether the drain cannot do without.
         essential: bool,
@@ -249,7 +249,7 @@ impl Watches {
         self.0.push(events(watch, what, listed, applied, deleted));
     }
 
-    /// What is seen next; none only while the program ends.
+    /// The next event; none only while the program ends.
     pub(crate) async fn next(&mut self) -> Option<WatchEvent> {
         self.0.next().await
     }

@@ -11,7 +11,7 @@ Examples:
   kubectl nodelife maintenance watch upgrade
 ")]
 pub(crate) struct MaintenanceArgs {
-    /// What to do
+    /// Subcommand
     #[command(subcommand)]
     pub(crate) command: MaintenanceCommand,
 }
@@ -40,7 +40,7 @@ Examples:
   kubectl nodelife maintenance describe upgrade
 ")]
     Describe(NameArgs),
-    /// Deletes a maintenance, and waits until its nodes have back what it took
+    /// Deletes a maintenance, and waits until its nodes are uncordoned
     #[command(before_help = "\
 Examples:
   # Give back the nodes

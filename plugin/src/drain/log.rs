@@ -23,7 +23,7 @@ pub(crate) struct ProgressLog<'a> {
     print_events: bool,
     /// The format of the report on stdout (`-o`).
     report: Option<DrainFormat>,
-    /// What each pod that is blocked was last said to be blocked by, by its UID.
+    /// The last block that was printed of each blocked pod, by its UID.
     blocks: BTreeMap<Str, PodState>,
     /// When the screen was first and last painted.
     painted: Option<(Timestamp, Timestamp)>,
@@ -46,7 +46,7 @@ struct Line<'a> {
     name: &'a str,
     uid: &'a str,
     node: &'a str,
-    /// What the outcome would be if the drain ended now.
+    /// The result so far.
     outcome: Outcome,
     message: String,
     /// The budget that is in the way, as namespace/name.
@@ -89,9 +89,9 @@ impl<'a> ProgressLog<'a> {
             | PodState::Waiting
             | PodState::CheckingOwner
             | PodState::Fetching => false,
-            // Repeated attempts are told by what they were answered.
+            // Repeated attempts are reported by their answers.
             PodState::Evicting => first,
-            // The eviction was told; what somebody else deleted was not.
+            // The eviction was reported; a deletion by somebody else was not.
             PodState::Terminating { .. } => !tracked.accepted && tracked.attempts == 0,
             // Between two refusals of the same budget it was only asked again.
             PodState::Blocked(_) => !same,
@@ -170,7 +170,7 @@ impl Reporter for ProgressLog<'_> {
         Ok(())
     }
 
-    /// Paints what stands where, on a terminal alone.
+    /// Draws the present state, on a terminal only.
     fn progress(&mut self, progress: &Progress<'_>) {
         let Some(size) = self.canvas() else { return };
         let now = progress.now;
@@ -211,7 +211,7 @@ impl Reporter for ProgressLog<'_> {
             ..
         } = end.progress;
         self.printer.live(Vec::new());
-        // An interruption was told when it happened.
+        // An interruption was reported when it happened.
         if machine.stopped() == Some(StopReason::Deadline) {
             self.printer.note("timed out (--timeout)");
         }
@@ -283,7 +283,7 @@ impl Reporter for ProgressLog<'_> {
     }
 }
 
-/// What became of a pod that is left, in a word: one that has grace left is not stuck yet.
+/// The result for a pod that is left, in a word: one that has grace left is not stuck yet.
 fn outcome_word(machine: &Machine, tracked: &Tracked, now: Timestamp) -> String {
     let due = tracked.pod.metadata.deletion_timestamp;
     match &tracked.state {

@@ -1,4 +1,4 @@
-//! What a drain at a terminal has beside its engine: progress, signals, and the command of `--gate`.
+//! The terminal's side of a drain: progress, signals, and the command of `--gate`.
 
 mod gate;
 mod log;

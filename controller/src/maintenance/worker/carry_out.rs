@@ -8,8 +8,8 @@ use nodelife_core::text::Str;
 use nodelife_drain::{Drain, DrainStatus};
 use tokio::sync::{mpsc, watch};
 
-use super::super::places::{Limits, Place};
 use super::super::reporter::{PERIOD, StatusReporter, View};
+use super::super::reservations::{Limits, Reservation};
 use super::super::status::{count_nodes, set_condition};
 use super::{Next, RETRY, Worker};
 
@@ -56,7 +56,7 @@ impl Worker {
                     self.keep_finalizer().await;
                     let now = self.cluster.clock().now();
                     let mut status = with_view(&self.object.status, &view.borrow_and_update(), now);
-                    note_limit(&mut status, &self.place, limits, now);
+                    note_limit(&mut status, &self.reservation, limits, now);
                     if let Err(error) = self.write(status).await {
                         tracing::warn!(maintenance = %name, "failed to write the status: {error:#}");
                     }
@@ -71,7 +71,7 @@ impl Worker {
                 () = writes => DrainStatus::Failed,
             }
         };
-        self.place.rest();
+        self.reservation.release_in_use();
         let last = view.borrow().clone();
         if !last.ended {
             if ended == DrainStatus::Refused {
@@ -154,7 +154,12 @@ fn with_view(status: &MaintenanceStatus, view: &View, now: Timestamp) -> Mainten
 }
 
 /// Says that a limit over all maintenances is in the way, where no node is drained and one waits.
-fn note_limit(status: &mut MaintenanceStatus, place: &Place, limits: Limits, now: Timestamp) {
+fn note_limit(
+    status: &mut MaintenanceStatus,
+    reservation: &Reservation,
+    limits: Limits,
+    now: Timestamp,
+) {
     let is = |state: NodeState| status.nodes.iter().filter(move |node| node.state == state);
     if is(NodeState::Draining)
         .chain(is(NodeState::Settling))
@@ -167,7 +172,7 @@ fn note_limit(status: &mut MaintenanceStatus, place: &Place, limits: Limits, now
     if waiting.is_empty() {
         return;
     }
-    if let Some(wait) = place.limited(limits, &waiting) {
+    if let Some(wait) = reservation.limited(limits, &waiting) {
         let why = (wait.reason, wait.message.as_str());
         set_condition(status, (condition::BLOCKED, true), why, now);
     }

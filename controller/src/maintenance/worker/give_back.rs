@@ -8,8 +8,8 @@ use nodelife_core::node_maintenance::FINALIZER;
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainStatus, give_back};
 
-use super::super::places::Wait;
 use super::super::reporter::StatusReporter;
+use super::super::reservations::Wait;
 use super::{Next, RETRY, SOON, Worker};
 
 impl Worker {
@@ -21,7 +21,7 @@ impl Worker {
         }
         if let Some(wait) = self.return_nodes().await? {
             self.block(wait.reason, &wait.message).await?;
-            return Ok(Next::Hindered(wait));
+            return Ok(Next::Blocked(wait));
         }
         match self
             .cluster
@@ -40,9 +40,11 @@ impl Worker {
             match self.return_nodes().await {
                 Ok(None) => return,
                 Ok(Some(wait)) => {
-                    let places = self.place.places().clone();
-                    let asker = self.asker(true);
-                    asker.until_other(wait, places, self.cluster.clone()).await;
+                    let reservations = self.reservation.reservations().clone();
+                    let check = self.check(true);
+                    check
+                        .until_changed(wait, reservations, self.cluster.clone())
+                        .await;
                 }
                 Err(error) => {
                     let name = &self.object.metadata.name;
@@ -61,14 +63,14 @@ impl Worker {
         if let Some(wait) = self.know_nodes().await {
             return Ok(Some(wait));
         }
-        let asker = self.asker(true);
+        let check = self.check(true);
         let now = self.cluster.clock().now();
         let taken: BTreeSet<Str> = {
-            let known = self.place.places().known();
-            if let Some(hindrance) = asker.hindrance(&known, now) {
-                return Ok(Some(hindrance.wait));
+            let known = self.reservation.reservations().known();
+            if let Some(blocker) = check.blocker(&known, now) {
+                return Ok(Some(blocker.wait));
             }
-            asker.wanted(&known).into_iter().collect()
+            check.wanted(&known).into_iter().collect()
         };
         let (mut reporter, _) = StatusReporter::new(self.object.metadata.name.clone());
         let status = give_back(&self.cluster, self.identity(), &taken, &mut reporter)

@@ -4,9 +4,9 @@
 //! one of another replica goes on. It is the only writer of the status and of the finalizer.
 
 mod approval;
+mod blocker;
 mod carry_out;
 mod give_back;
-mod hindrance;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,12 +29,12 @@ use nodelife_drain::{
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::places::{Limits, Place, Places, Taken, Wait};
 use super::reporter::StatusReporter;
+use super::reservations::{Limits, Reservation, Reservations, Taken, Wait};
 use super::settings::{request, times};
 use super::status::{count_nodes, reason, set_condition};
 use crate::part::Term;
-use hindrance::{Asker, nodes_unknown};
+use blocker::{BlockerCheck, nodes_unknown};
 
 /// All objects by name.
 pub(in crate::maintenance) type All = BTreeMap<Str, NodeMaintenance>;
@@ -62,9 +62,9 @@ pub(super) struct Worker {
     /// Whether somebody else has written the status since.
     is_overwritten: bool,
     all: watch::Receiver<All>,
-    /// What the gate of an audit checks.
+    /// The rules that the gate of an audit checks.
     audit: Arc<Selection>,
-    place: Place,
+    reservation: Reservation,
     /// When the drain ends at the latest.
     end: Option<Instant>,
     given_back: bool,
@@ -77,7 +77,7 @@ enum Next {
     /// After so long.
     After(Duration),
     /// When something else is in the way, or nothing.
-    Hindered(Wait),
+    Blocked(Wait),
     /// When another plan would be made.
     Planned(Box<Drain>),
     Idle,
@@ -87,7 +87,7 @@ impl Worker {
     pub(super) fn new(
         object: NodeMaintenance,
         all: watch::Receiver<All>,
-        (places, audit): (&Arc<Places>, &Arc<Selection>),
+        (reservations, audit): (&Arc<Reservations>, &Arc<Selection>),
         term: &Term,
     ) -> Self {
         let worker = Self {
@@ -97,14 +97,14 @@ impl Worker {
             is_overwritten: false,
             all,
             audit: Arc::clone(audit),
-            place: Place::new(places, object.metadata.uid.clone()),
+            reservation: Reservation::new(reservations, object.metadata.uid.clone()),
             end: None,
             given_back: false,
             object,
         };
         if worker.object.status.started_at.is_some() {
             // Another replica took them. Whoever has them, this one waits for it.
-            let _ = worker.place.take(worker.taken(&worker.object.status));
+            let _ = worker.reservation.take(worker.taken(&worker.object.status));
         }
         worker
     }
@@ -151,10 +151,10 @@ impl Worker {
             Next::Now => return self.refresh(),
             Next::Idle => Box::pin(std::future::pending()),
             Next::After(wait) => Box::pin(tokio::time::sleep(wait)),
-            Next::Hindered(wait) => {
-                let asker = self.asker(self.object.is_deleted());
-                let places = Arc::clone(self.place.places());
-                Box::pin(asker.until_other(wait, places, self.cluster.clone()))
+            Next::Blocked(wait) => {
+                let check = self.check(self.object.is_deleted());
+                let reservations = Arc::clone(self.reservation.reservations());
+                Box::pin(check.until_changed(wait, reservations, self.cluster.clone()))
             }
             Next::Planned(mut drain) => Box::pin(async move { drain.changed().await }),
         };
@@ -199,10 +199,10 @@ impl Worker {
 
     /// Waits a moment for the list of nodes; returns what is in the way if it does not come.
     async fn know_nodes(&self) -> Option<Wait> {
-        let places = self.place.places();
-        let mut changes = places.changes();
+        let reservations = self.reservation.reservations();
+        let mut changes = reservations.changes();
         let listed = async {
-            while places.known().nodes.all().is_none() {
+            while reservations.known().nodes.all().is_none() {
                 if changes.changed().await.is_err() {
                     return;
                 }
@@ -210,12 +210,12 @@ impl Worker {
         };
         // What is not said sooner needs no status of its own.
         let _ = tokio::time::timeout(PATIENCE, listed).await;
-        nodes_unknown(&places.known())
+        nodes_unknown(&reservations.known())
     }
 
     /// `ends`: whether it gives back, or goes on.
-    fn asker(&self, ends: bool) -> Asker {
-        Asker {
+    fn check(&self, ends: bool) -> BlockerCheck {
+        BlockerCheck {
             object: self.object.clone(),
             identity: self.identity(),
             ends,
@@ -285,22 +285,22 @@ impl Worker {
     async fn drain(&mut self, mut request: DrainRequest) -> anyhow::Result<Next> {
         if let Some(wait) = self.know_nodes().await {
             self.block(wait.reason, &wait.message).await?;
-            return Ok(Next::Hindered(wait));
+            return Ok(Next::Blocked(wait));
         }
         self.note_deleted_nodes().await?;
-        let asker = self.asker(false);
-        let (hindrance, wanted) = {
-            let known = self.place.places().known();
+        let check = self.check(false);
+        let (blocker, wanted) = {
+            let known = self.reservation.reservations().known();
             let now = self.cluster.clock().now();
-            (asker.hindrance(&known, now), asker.wanted(&known))
+            (check.blocker(&known, now), check.wanted(&known))
         };
-        if let Some(hindrance) = hindrance {
-            let wait = hindrance.wait;
+        if let Some(blocker) = blocker {
+            let wait = blocker.wait;
             self.block(wait.reason, &wait.message).await?;
-            return Ok(Next::Hindered(wait));
+            return Ok(Next::Blocked(wait));
         }
         if wanted.is_empty() {
-            let text = "no node is left that is to be drained";
+            let text = "all nodes are already drained";
             self.finish(DrainStatus::Done, text).await?;
             return Ok(Next::Idle);
         }
@@ -309,7 +309,7 @@ impl Worker {
             max_unavailable: request.max_unavailable,
             max_per_zone: request.settings.max_per_zone.map(usize::from),
         };
-        request.shared = Some(self.place.limits(limits));
+        request.shared = Some(self.reservation.limits(limits));
         let (mut reporter, view) = StatusReporter::new(self.object.metadata.name.clone());
         let latest = Instant::now() + PLAN_TIMEOUT;
         let latest = self.end.map_or(latest, |end| end.min(latest));
@@ -317,7 +317,7 @@ impl Worker {
         let prepared = tokio::time::timeout_at(latest, prepared);
         let prepared = prepared
             .await
-            .context("failed to read in time what the plan is made of")?;
+            .context("timed out reading the cluster for the plan")?;
         let mut drain = match prepared? {
             Prepared::Ready(drain) => drain,
             refused => {
@@ -335,15 +335,15 @@ impl Worker {
             return Ok(Next::Planned(drain));
         }
         self.note_begun(&mut status, &drain);
-        if let Err(wait) = self.place.take(self.taken(&status)) {
+        if let Err(wait) = self.reservation.take(self.taken(&status)) {
             self.block(wait.reason, &wait.message).await?;
-            return Ok(Next::Hindered(wait));
+            return Ok(Next::Blocked(wait));
         }
         self.write(status).await?;
         self.carry_out(drain, (reporter, limits), view).await
     }
 
-    /// What it has with this status.
+    /// The nodes that it has with this status.
     fn taken(&self, status: &MaintenanceStatus) -> Taken {
         let nodes = status.nodes.iter();
         let nodes = nodes.filter(|node| node.state != NodeState::Refused);
@@ -360,7 +360,13 @@ impl Worker {
         }
         for node in &mut self.object.status.nodes {
             if node.state == NodeState::Drained
-                || self.place.places().known().nodes.get(&node.name).is_some()
+                || self
+                    .reservation
+                    .reservations()
+                    .known()
+                    .nodes
+                    .get(&node.name)
+                    .is_some()
             {
                 continue;
             }

@@ -98,7 +98,7 @@ impl Nodes {
         self.share.max_unavailable.or(self.settings.max_unavailable)
     }
 
-    /// Reports, once for each set of nodes, that only `--max-unavailable` holds up the next node.
+    /// Reports, once for each set of nodes, that only `--max-unavailable` delays the next node.
     pub(in crate::machine) fn report_unavailable(&mut self) -> Option<Effect> {
         let most = self.max_unavailable()?;
         let runs = |phase: &NodePhase| phase.has_turn();

@@ -7,7 +7,7 @@ use crate::machine::event::Effect;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
-/// What tells a node from another of its name, and its cordon from what was before.
+/// Identity and cordon of a node, to tell it from another of its name and from its state before.
 #[derive(Debug, Default)]
 pub(super) struct SeenNode {
     uid: Option<Str>,
@@ -20,7 +20,7 @@ pub(super) struct SeenNode {
 }
 
 impl Nodes {
-    /// The cordon of a node stands: its pods may go.
+    /// A node is cordoned: its pods may be evicted.
     pub(in crate::machine) fn cordoned(
         &mut self,
         node: &Str,

@@ -68,7 +68,7 @@ pub enum NodeLoss {
     /// Somebody took back the cordon.
     Uncordoned,
     Deleted,
-    /// It was deleted, and another node bears its name.
+    /// It was deleted, and another node has its name.
     Recreated,
     CordonFailed,
     /// `--node-timeout`
@@ -170,7 +170,7 @@ impl Nodes {
         self.share = share;
     }
 
-    /// What it uses of the limits that drains keep together.
+    /// Its part of the limits that several drains share.
     pub(super) fn in_use(&self) -> InUse {
         let emptied = self.phases.iter();
         let emptied = emptied.filter(|(_, phase)| phase.takes_no_pods());

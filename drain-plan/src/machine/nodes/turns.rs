@@ -8,7 +8,7 @@ use super::{NodeLoss, NodePhase, Nodes};
 use crate::machine::event::Effect;
 use nodelife_core::text::Str;
 
-/// How long only budgets hold up a node before the next one gets its turn: as long as an implicit
+/// How long only budgets delay a node before the next one gets its turn: as long as an implicit
 /// budget waits for a replacement.
 pub(in crate::machine) const YIELD_AFTER: SignedDuration = SignedDuration::from_secs(60);
 

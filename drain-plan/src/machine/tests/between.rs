@@ -1,4 +1,4 @@
-//! What comes between nodes, and DaemonSet pods, which come last.
+//! Soaks, gates and limits between nodes, and DaemonSet pods, which come last.
 
 use super::turns::{finish, phase, three};
 use super::*;

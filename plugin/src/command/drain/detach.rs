@@ -13,7 +13,7 @@ use crate::command::{connect, input};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
 
-/// What to do where the definition is missing.
+/// The advice if the definition is missing.
 pub(in crate::command) const NOT_INSTALLED: &str = "the cluster has no NodeMaintenance: install \
      nodelife-controller with `kubectl apply -k manifests/controller`";
 

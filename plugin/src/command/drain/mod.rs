@@ -72,7 +72,7 @@ async fn drain(
     .await
 }
 
-/// What begins a drain, within its `--timeout`.
+/// Begins a drain, within its `--timeout`.
 pub(super) async fn begun<T>(
     begin: impl Future<Output = anyhow::Result<T>>,
     end: Option<Instant>,
@@ -99,7 +99,7 @@ pub(super) async fn run_to_end(
     drain: Box<Drain>,
     mut log: ProgressLog<'_>,
 ) -> anyhow::Result<ExitStatus> {
-    // What comes now has to go on whoever reads it, and however slowly.
+    // The drain must not depend on who reads its output, or how slowly.
     log.printer().detach();
     let mut interrupts = signals::listen()?;
     let identity = DrainIdentity::of_process();
@@ -160,7 +160,7 @@ async fn begin(
     Ok(ControlFlow::Break(status))
 }
 
-/// `--undo`: takes back what drains cordoned, but not under a drain that is at work on one of the
+/// `--undo`: uncordons the nodes that drains cordoned, but not while a drain works on one of the
 /// nodes.
 async fn undo(
     cluster: &Cluster,

@@ -12,7 +12,7 @@ use crate::command::input;
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
-/// What a plan cannot do without.
+/// The data that a plan needs.
 const NEEDED: [Source; 2] = [Source::Nodes, Source::Pods];
 
 /// Prints the plan for the nodes as the files show them.

@@ -11,9 +11,9 @@ use crate::output::{Cell, Table};
 
 /// More pods than these are not listed one by one, unless they are of one node.
 const MANY: usize = 40;
-/// Reasons that are told of each action.
+/// Reasons that are printed of each action.
 const REASONS: usize = 5;
-/// Names that are told of each reason.
+/// Names that are printed of each reason.
 const NAMES: usize = 3;
 
 /// The order of the actions.

@@ -1,4 +1,4 @@
-//! `maintenance cancel`: deletes a maintenance, and sees that its nodes have back what it took.
+//! `maintenance cancel`: deletes a maintenance, and waits until its nodes are uncordoned.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::output::Printer;
 /// within 20 s of the leader's end.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// Deletes it, and waits until it is gone: its finalizer goes when the nodes have back what it took.
+/// Deletes it, and waits until it is gone: its finalizer goes when the nodes are uncordoned.
 pub(super) async fn cancel(
     cluster: &Cluster,
     args: &CancelArgs,
@@ -36,7 +36,7 @@ pub(super) async fn cancel(
         }
     } else {
         printer.note(format_args!(
-            "nodemaintenance/{name}: cancelled; waiting until its nodes have back what it took"
+            "nodemaintenance/{name}: cancelled; waiting until its nodes are uncordoned"
         ));
     }
     let gone = watch::until_gone(cluster, &found, printer);

@@ -93,7 +93,7 @@ pub(super) fn describe(
     Ok(())
 }
 
-/// What an approval would cover.
+/// Prints the scope of an approval.
 fn workloads(one: &NodeMaintenance, printer: &mut Printer) -> anyhow::Result<()> {
     let Some(plan) = one.status.plan.as_ref().filter(|p| !p.workloads.is_empty()) else {
         return Ok(());
@@ -109,7 +109,7 @@ fn workloads(one: &NodeMaintenance, printer: &mut Printer) -> anyhow::Result<()>
     Ok(())
 }
 
-/// The words of a drain for where a node stands.
+/// The words of a drain for the state of a node.
 pub(super) fn state(state: NodeState) -> &'static str {
     match state {
         NodeState::Waiting => "waiting for its turn",

@@ -90,7 +90,7 @@ async fn next(
     }
 }
 
-/// What was printed.
+/// The nodes and pods as they were printed.
 #[derive(Default)]
 struct Seen {
     state: String,

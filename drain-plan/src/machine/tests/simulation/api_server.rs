@@ -127,7 +127,7 @@ impl World {
         self.pods.values().find(|pod| pod.metadata.name == *name)
     }
 
-    /// What the API server does (pkg/registry/core/pod/storage/eviction.go, v1.36.3): the UID is
+    /// The API server answers an eviction (pkg/registry/core/pod/storage/eviction.go, v1.36.3): the UID is
     /// compared last, when the budget is charged.
     fn evict(&mut self, name: &Str, uid: &Str, now: Timestamp) -> EvictionResult {
         let Some(pod) = self.named(name).cloned() else {

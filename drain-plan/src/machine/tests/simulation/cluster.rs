@@ -12,7 +12,7 @@ use crate::{DrainEvent, Effect};
 use nodelife_core::object::{Budget, ClaimSource, Pod, Toleration, Volume, VolumeAttachment};
 use nodelife_core::text::Str;
 
-/// What the pods are labelled with: a budget selects each of the first two, none the last.
+/// Labels of the pods: a budget selects each of the first two, none the last.
 const APPS: [&str; 3] = ["web", "db", "other"];
 
 /// Where pods run that no drain of these is about.
@@ -53,7 +53,7 @@ pub(super) struct World {
     pub(super) pod_sights: BTreeMap<Str, VecDeque<DrainEvent>>,
     pub(super) budget_sights: VecDeque<DrainEvent>,
     pub(super) requests: Vec<Effect>,
-    /// What the lists show that were asked for before a later one of the same node.
+    /// Lists that were asked for before a later one of the same node.
     pub(super) old_lists: BTreeMap<u64, Vec<Pod>>,
     pub(super) accepted: BTreeMap<Str, u32>,
     /// The nodes that were emptied before the last event came.
@@ -167,7 +167,7 @@ impl World {
         int(here.count()) + self.replaced
     }
 
-    /// What the disruption controller writes.
+    /// The disruption controller writes its status.
     pub(super) fn controller(&mut self, now: Timestamp) {
         for i in 0..self.guards.len() {
             if self.guards[i].count(&self.pods, self.frozen, now) {
@@ -317,7 +317,7 @@ impl World {
         self.pod_changed(&uid);
     }
 
-    /// What comes in the place of a pod that is gone bears its name, on any node.
+    /// Creates a pod with the name of one that is gone, on any node.
     pub(super) fn bear_again(&mut self, gone: &Pod, random: &mut Random, now: Timestamp) {
         let guard = self.guard_of(gone);
         let missed = guard.is_none_or(|guard| self.guards[guard].coming > 0);
@@ -457,7 +457,7 @@ impl World {
         }
     }
 
-    /// What one of the watches shows next.
+    /// The next event of one of the watches.
     pub(super) fn next_sight(&mut self, random: &mut Random) -> Option<DrainEvent> {
         let watches = self.pod_sights.values_mut();
         let watches = watches.chain([&mut self.budget_sights, &mut self.nodes_there.sights]);

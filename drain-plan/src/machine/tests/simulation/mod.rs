@@ -41,9 +41,9 @@ struct Run {
     /// How long each node has had its turn, up to the last step.
     spent: BTreeMap<Str, SignedDuration>,
     stepped: Timestamp,
-    /// What the drain is asked for, drawn from the seed.
+    /// The settings of the drain, drawn from the seed.
     features: u64,
-    /// What the machine takes in with the next event.
+    /// Events that the machine takes in with the next one.
     queue: Vec<DrainEvent>,
 }
 
@@ -322,7 +322,7 @@ fn every_schedule_keeps_the_invariants_and_ends() {
     });
 }
 
-/// What a drain that may not go on has to say: the budget that it waits for.
+/// A drain that may not go on names the budget that it waits for.
 #[test]
 fn a_stalled_drain_reports_what_it_waits_for() {
     for seed in 0..200 {

@@ -175,7 +175,7 @@ fn halted_scenes() -> Vec<Scene> {
         Scene::new(
             "a full disk",
             cluster(json!({"status": {"phase": "Not enough disk space"}}), &two),
-            Expect::Stays("mend Cluster $ns/pg: Not enough disk space"),
+            Expect::Stays("fix Cluster $ns/pg: Not enough disk space"),
         ),
     ]
 }

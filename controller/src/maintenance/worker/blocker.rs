@@ -1,4 +1,5 @@
-//! What keeps a maintenance from going on: nodes that are not there, other maintenances, locks.
+//! `Blocker`: why a maintenance cannot go on now. Nodes are missing, or belong to other maintenances, or
+//! other drains hold their locks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,37 +13,37 @@ use nodelife_core::node_marks::LOCK_LEASE;
 use nodelife_core::text::Str;
 use nodelife_drain::DrainIdentity;
 
-use super::super::places::{Known, Places, Wait};
+use super::super::reservations::{Known, Reservations, Wait};
 
 /// How many nodes a sentence names.
 const SHOWN: usize = 10;
 
-/// Something that is in the way.
-pub(super) struct Hindrance {
+/// Why a maintenance has to wait, and for how long at most.
+pub(super) struct Blocker {
     pub(super) wait: Wait,
-    /// When it may be gone although nothing changes.
+    /// When it may be gone without a change that the watches show.
     until: Option<Timestamp>,
 }
 
-/// Who asks.
+/// Finds the blocker of a maintenance.
 #[derive(Clone)]
-pub(super) struct Asker {
+pub(super) struct BlockerCheck {
     pub(super) object: NodeMaintenance,
     pub(super) identity: DrainIdentity,
-    /// Whether it gives back, or goes on.
+    /// Whether the maintenance ends: it gives its nodes back.
     pub(super) ends: bool,
 }
 
-impl Asker {
-    /// What is in the way now.
-    pub(super) fn hindrance(&self, known: &Known, now: Timestamp) -> Option<Hindrance> {
+impl BlockerCheck {
+    /// The present blocker.
+    pub(super) fn blocker(&self, known: &Known, now: Timestamp) -> Option<Blocker> {
         if let Some(wait) = nodes_unknown(known) {
-            return Some(Hindrance { wait, until: None });
+            return Some(Blocker { wait, until: None });
         }
         let wanted = self.wanted(known);
         if !self.ends {
             if wanted.is_empty() && self.object.status.started_at.is_none() {
-                return Some(hindrance(
+                return Some(blocker(
                     "NoNodes",
                     "no node matches nodeSelector".to_owned(),
                 ));
@@ -52,17 +53,17 @@ impl Asker {
             if !missing.is_empty() {
                 let names = format::first(SHOWN, missing);
                 let text = format!("waits for nodes that are not there: {names}");
-                return Some(hindrance("NodeNotFound", text));
+                return Some(blocker("NodeNotFound", text));
             }
             let set: BTreeSet<Str> = wanted.iter().cloned().collect();
             if let Some(wait) = known.taken(&self.object.metadata.uid, &set) {
-                return Some(Hindrance { wait, until: None });
+                return Some(Blocker { wait, until: None });
             }
         }
         self.locked(&wanted, known, now)
     }
 
-    /// The nodes that it is about: those that are left to drain, or to be given back.
+    /// The nodes that are left to drain, or to give back.
     pub(super) fn wanted(&self, known: &Known) -> Vec<Str> {
         let NodeMaintenance { spec, status, .. } = &self.object;
         if status.started_at.is_none() {
@@ -91,7 +92,7 @@ impl Asker {
     }
 
     /// The locks of other drains.
-    fn locked(&self, nodes: &[Str], known: &Known, now: Timestamp) -> Option<Hindrance> {
+    fn locked(&self, nodes: &[Str], known: &Known, now: Timestamp) -> Option<Blocker> {
         let mut held: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let mut until = None;
         for node in nodes {
@@ -111,7 +112,7 @@ impl Asker {
             format!("the drain of {holder}, which has {nodes}")
         });
         let all: Vec<String> = all.collect();
-        (!all.is_empty()).then(|| Hindrance {
+        (!all.is_empty()).then(|| Blocker {
             wait: Wait {
                 reason: "NodeLocked",
                 message: format!("waits for {}", all.join("; and for ")),
@@ -120,13 +121,21 @@ impl Asker {
         })
     }
 
-    /// Waits until something else is in the way, or nothing.
-    pub(super) async fn until_other(self, than: Wait, places: Arc<Places>, cluster: Cluster) {
-        let mut changes = places.changes();
+    /// Waits until the blocker is another one, or gone.
+    pub(super) async fn until_changed(
+        self,
+        wait: Wait,
+        reservations: Arc<Reservations>,
+        cluster: Cluster,
+    ) {
+        let mut changes = reservations.changes();
         loop {
             let now = cluster.clock().now();
-            let until = match self.hindrance(&places.known(), now) {
-                Some(Hindrance { wait, until }) if wait == than => until,
+            let until = match self.blocker(&reservations.known(), now) {
+                Some(Blocker {
+                    wait: present,
+                    until,
+                }) if present == wait => until,
                 _ => return,
             };
             let left = until.map(|until| Duration::try_from(until.duration_since(now)));
@@ -144,7 +153,7 @@ impl Asker {
     }
 }
 
-/// That the nodes were not listed yet is in the way of all.
+/// A blocker of all: the nodes were not listed yet.
 pub(super) fn nodes_unknown(known: &Known) -> Option<Wait> {
     known.nodes.unknown().map(|message| Wait {
         reason: "NodesUnknown",
@@ -152,8 +161,8 @@ pub(super) fn nodes_unknown(known: &Known) -> Option<Wait> {
     })
 }
 
-fn hindrance(reason: &'static str, message: String) -> Hindrance {
-    Hindrance {
+fn blocker(reason: &'static str, message: String) -> Blocker {
+    Blocker {
         wait: Wait { reason, message },
         until: None,
     }

@@ -1,8 +1,8 @@
-//! `Places`: which nodes each maintenance has taken and is emptying, for all that one leader carries
-//! out. It is where they keep apart, and share what they may do together.
+//! `Reservations`: the nodes that each maintenance of this leader has reserved and is draining. It keeps
+//! two maintenances off one node, and shares the limits that they have in common.
 //!
-//! Nothing of it has to outlive the leader: what was taken stands in the status of each object, and
-//! which nodes take no pods in the nodes.
+//! It need not outlive the leader: the status of each object has its nodes, and the nodes show whether
+//! they are cordoned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,8 +20,8 @@ use super::nodes::Nodes;
 /// How many nodes a sentence names.
 const SHOWN: usize = 10;
 
-/// What all maintenances of a leader have.
-pub(super) struct Places {
+/// The reservations of all maintenances of a leader.
+pub(super) struct Reservations {
     known: Mutex<Known>,
     changes: watch::Sender<()>,
 }
@@ -31,34 +31,34 @@ pub(super) struct Known {
     pub(super) nodes: Nodes,
     /// By UID.
     taken: BTreeMap<Str, Taken>,
-    /// What the drain of each one uses.
+    /// The part of the shared limits that the drain of each one uses.
     in_use: BTreeMap<Str, InUse>,
     /// The nodes of drains that have ended which the watch does not show to be cordoned yet.
     unseen: BTreeSet<Str>,
 }
 
-/// What a maintenance has taken.
+/// The nodes of a maintenance.
 pub(super) struct Taken {
     pub(super) name: Str,
-    /// Its nodes, but for those that it leaves alone.
+    /// Without those that it leaves alone.
     pub(super) nodes: BTreeSet<Str>,
 }
 
-/// Why one has to wait.
+/// Why a maintenance has to wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wait {
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
 
-/// How many nodes may do without pods at once.
+/// How many nodes may be drained at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Limits {
     pub(super) max_unavailable: Option<MaxUnavailable>,
     pub(super) max_per_zone: Option<usize>,
 }
 
-impl Places {
+impl Reservations {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             known: Mutex::default(),
@@ -75,7 +75,7 @@ impl Places {
         self.changes.subscribe()
     }
 
-    /// Takes in what the watch of nodes shows.
+    /// Takes in an update of the watch of nodes.
     pub(super) fn take_in(&self, update: Update<Node>) {
         let mut known = self.known();
         match &update {
@@ -100,7 +100,7 @@ impl Places {
 }
 
 impl Known {
-    /// What another maintenance has of these nodes.
+    /// The other maintenance that has some of these nodes.
     pub(super) fn taken(&self, uid: &str, nodes: &BTreeSet<Str>) -> Option<Wait> {
         let mut others = self.taken.iter().filter(|(other, _)| *other != uid);
         others.find_map(|(_, other)| {
@@ -158,39 +158,39 @@ impl Known {
     }
 }
 
-/// What one maintenance has. It is given up when this is dropped.
-pub(super) struct Place {
-    places: Arc<Places>,
+/// The reservation of one maintenance. It ends when this is dropped.
+pub(super) struct Reservation {
+    reservations: Arc<Reservations>,
     uid: Str,
 }
 
-impl Place {
-    pub(super) fn new(places: &Arc<Places>, uid: Str) -> Self {
+impl Reservation {
+    pub(super) fn new(reservations: &Arc<Reservations>, uid: Str) -> Self {
         Self {
-            places: Arc::clone(places),
+            reservations: Arc::clone(reservations),
             uid,
         }
     }
 
-    pub(super) fn places(&self) -> &Arc<Places> {
-        &self.places
+    pub(super) fn reservations(&self) -> &Arc<Reservations> {
+        &self.reservations
     }
 
     /// Takes these nodes, unless another has some of them.
     pub(super) fn take(&self, taken: Taken) -> Result<(), Wait> {
-        let mut known = self.places.known();
+        let mut known = self.reservations.known();
         if let Some(wait) = known.taken(&self.uid, &taken.nodes) {
             return Err(wait);
         }
         known.taken.insert(self.uid.clone(), taken);
         drop(known);
-        self.places.changes.send_replace(());
+        self.reservations.changes.send_replace(());
         Ok(())
     }
 
-    /// Nothing is emptied any more.
-    pub(super) fn rest(&self) {
-        let mut known = self.places.known();
+    /// The drain has ended: its nodes no longer count as being drained.
+    pub(super) fn release_in_use(&self) {
+        let mut known = self.reservations.known();
         let used = known.in_use.remove(&self.uid).unwrap_or_default();
         let is_unseen = |node: &Str| {
             let facts = known.nodes.get(node);
@@ -199,13 +199,13 @@ impl Place {
         let unseen: Vec<Str> = used.unavailable.into_iter().filter(is_unseen).collect();
         known.unseen.extend(unseen);
         drop(known);
-        self.places.changes.send_replace(());
+        self.reservations.changes.send_replace(());
     }
 
     /// Its share of the limits.
     pub(super) fn limits(&self, limits: Limits) -> Arc<dyn SharedLimits> {
         Arc::new(Shared {
-            places: Arc::clone(&self.places),
+            reservations: Arc::clone(&self.reservations),
             uid: self.uid.clone(),
             limits,
         })
@@ -213,7 +213,7 @@ impl Place {
 
     /// Why none of these nodes may be begun now, if a limit is why.
     pub(super) fn limited(&self, limits: Limits, waiting: &[&Str]) -> Option<Wait> {
-        let known = self.places.known();
+        let known = self.reservations.known();
         let own = known.taken.get(&self.uid)?;
         let (mut out, others) = known.others_out(&self.uid);
         out.extend(own.nodes.iter().filter(|node| known.is_out(node)));
@@ -247,25 +247,25 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut known = self.places.known();
+        let mut known = self.reservations.known();
         known.taken.remove(&self.uid);
         known.in_use.remove(&self.uid);
         drop(known);
-        self.places.changes.send_replace(());
+        self.reservations.changes.send_replace(());
     }
 }
 
 struct Shared {
-    places: Arc<Places>,
+    reservations: Arc<Reservations>,
     uid: Str,
     limits: Limits,
 }
 
 impl SharedLimits for Shared {
     fn decide(&self, decide: &mut dyn FnMut(Share) -> InUse) {
-        let mut known = self.places.known();
+        let mut known = self.reservations.known();
         let mut share = Share::default();
         if let Some(most) = self.limits.max_unavailable {
             let own = known.taken.get(&self.uid);
@@ -282,12 +282,12 @@ impl SharedLimits for Shared {
         known.in_use.insert(self.uid.clone(), now);
         drop(known);
         if is_new {
-            self.places.changes.send_replace(());
+            self.reservations.changes.send_replace(());
         }
     }
 
     fn changes(&self) -> watch::Receiver<()> {
-        self.places.changes()
+        self.reservations.changes()
     }
 }
 
@@ -316,11 +316,11 @@ mod tests {
         node
     }
 
-    fn places(names: &[&str], cordoned: &[&str]) -> Arc<Places> {
+    fn reservations(names: &[&str], cordoned: &[&str]) -> Arc<Reservations> {
         let all = names.iter().map(|name| node(name, cordoned.contains(name)));
-        let places = Places::new();
-        places.take_in(Update::Listed(all.collect()));
-        places
+        let reservations = Reservations::new();
+        reservations.take_in(Update::Listed(all.collect()));
+        reservations
     }
 
     fn taken(name: &str, names: &[&str]) -> Taken {
@@ -332,10 +332,10 @@ mod tests {
 
     #[test]
     fn a_node_belongs_to_one_until_that_is_dropped() {
-        let places = places(&["a", "b", "c"], &[]);
+        let reservations = reservations(&["a", "b", "c"], &[]);
         let (one, two) = (
-            Place::new(&places, "1".into()),
-            Place::new(&places, "2".into()),
+            Reservation::new(&reservations, "1".into()),
+            Reservation::new(&reservations, "2".into()),
         );
         one.take(taken("one", &["a", "b"])).unwrap();
         let wait = two.take(taken("two", &["b", "c"])).unwrap_err();
@@ -346,10 +346,10 @@ mod tests {
 
     #[test]
     fn limits_hold_for_what_others_empty_and_have_emptied() {
-        let places = places(&["x1", "x2", "x3", "y1"], &["x3"]);
+        let reservations = reservations(&["x1", "x2", "x3", "y1"], &["x3"]);
         let (one, two) = (
-            Place::new(&places, "1".into()),
-            Place::new(&places, "2".into()),
+            Reservation::new(&reservations, "1".into()),
+            Reservation::new(&reservations, "2".into()),
         );
         one.take(taken("one", &["x1", "x3"])).unwrap();
         two.take(taken("two", &["x2", "y1"])).unwrap();
@@ -357,9 +357,9 @@ mod tests {
             max_unavailable: Some(MaxUnavailable::Count(2)),
             max_per_zone: Some(1),
         };
-        let share = |place: &Place, busy: &[&str]| {
+        let share = |reservation: &Reservation, busy: &[&str]| {
             let mut left = Share::default();
-            place.limits(limits).decide(&mut |share| {
+            reservation.limits(limits).decide(&mut |share| {
                 left = share;
                 InUse {
                     busy: nodes(busy),
@@ -390,11 +390,11 @@ mod tests {
         );
         assert_eq!(two.limited(zones_only, &[&"y1".into()]), None);
         // The drain ends before the watch shows its cordon.
-        one.rest();
+        one.release_in_use();
         assert_eq!(share(&two, &[]).max_unavailable, Some(0));
-        places.take_in(Update::Applied(node("x1", true)));
+        reservations.take_in(Update::Applied(node("x1", true)));
         assert_eq!(share(&two, &[]).max_unavailable, Some(0));
-        places.take_in(Update::Applied(node("x1", false)));
+        reservations.take_in(Update::Applied(node("x1", false)));
         assert_eq!(share(&two, &[]).max_unavailable, Some(1));
     }
 }
