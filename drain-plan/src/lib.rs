@@ -1,6 +1,6 @@
 //! Drains: inventory, plan, and the state machine of each pod.
 //!
-//! [`inventory()`] gives every pod of the nodes a verdict, and a [`Machine`] decides,
+//! [`inventory()`] gives every pod of the nodes a verdict, and a [`DrainMachine`] decides,
 //! event by event, what is sent and what is said. Nothing here talks to a cluster:
 //! what an API server answered comes in as a [`nodelife_core::response::ApiResponse`].
 
@@ -23,8 +23,9 @@ pub use behavior::{Behavior, BehaviorSource, PodRule};
 pub use eviction::{EvictionResult, Throttle};
 pub use inventory::{InventoryContext, InventoryItem, inspect, inventory};
 pub use machine::{
-    Awaited, BlockReason, Blocked, DrainEvent, DrainReport, Effect, Machine, NodeLoss, NodePhase,
-    NodeReport, Outcome, PodReport, PodState, ReplicaCount, StopReason, Tracked, Unevictable,
+    Awaited, BlockReason, Blocked, DrainEvent, DrainMachine, DrainReport, Effect, NodeLoss,
+    NodePhase, NodeReport, Outcome, PodReport, PodState, ReplicaCount, StopReason, Tracked,
+    Unevictable,
 };
 pub use options::{Bypass, Consent, DrainOptions, InUse, PodFilter, PodPolicy, Share};
 pub use plan::{Action, DrainPlan, Estimate, PlanContext, PlanOptions, PlannedPod, Seconds};

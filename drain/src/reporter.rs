@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
-use nodelife_drain_plan::{DrainReport, Machine, Tracked};
+use nodelife_drain_plan::{DrainMachine, DrainReport, Tracked};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// How much a sentence matters.
@@ -79,7 +79,7 @@ impl dyn Reporter + '_ {
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     /// Nodes and pods, and what has become of each.
-    pub machine: &'a Machine,
+    pub machine: &'a DrainMachine,
     /// The nodes as they were before the drain.
     pub nodes: &'a [Node],
     /// When the drain began.
@@ -89,7 +89,7 @@ pub struct Progress<'a> {
 }
 
 impl Progress<'_> {
-    /// The report as of now, with the pods alone that are `wanted`; [`Machine::counts`] has the
+    /// The report as of now, with the pods alone that are `wanted`; [`DrainMachine::counts`] has the
     /// number of all.
     pub fn report(&self, wanted: impl Fn(&Tracked) -> bool) -> DrainReport {
         self.machine

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::Machine;
+use super::DrainMachine;
 use super::nodes::{NodeLoss, NodePhase, YIELD_AFTER};
 use super::state::{BlockReason, Outcome, PodState, Tracked, Unevictable};
 use crate::verdict::SkipReason;
@@ -12,7 +12,7 @@ use nodelife_core::disruption::{EvictionDecision, decide};
 use nodelife_core::object::{Node, Pod};
 use nodelife_core::text::Str;
 
-impl Machine {
+impl DrainMachine {
     /// The node of a pod, or the pod's own name if pods are named: a named pod is drained as the only
     /// one of a node of its name, without a cordon.
     pub(super) fn node_key<'a>(&self, pod: &'a Pod) -> &'a Str {

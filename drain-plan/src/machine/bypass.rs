@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 
-use super::Machine;
+use super::DrainMachine;
 use super::event::Effect;
 use super::state::{BlockReason, PodState, Tracked};
 use nodelife_core::disruption::{BudgetKey, EvictionDecision, Limit, decide};
 use nodelife_core::text::Str;
 
-impl Machine {
+impl DrainMachine {
     /// Since when the budget that blocks this pod has let nothing go.
     pub fn stalled_since(&self, tracked: &Tracked) -> Option<Timestamp> {
         let PodState::Blocked(blocked) = &tracked.state else {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::Machine;
+use super::DrainMachine;
 use super::event::Effect;
 use super::replicas::CountReader;
 use super::retry::Attempt;
@@ -46,7 +46,7 @@ impl Due {
     }
 }
 
-impl Machine {
+impl DrainMachine {
     /// Sends what is due and marks what has to wait.
     pub(super) fn dispatch(&mut self) {
         self.ledger.expire(self.now);

@@ -57,7 +57,7 @@ pub use settle::Awaited;
 pub use state::{BlockReason, Blocked, Outcome, PodState, StopReason, Tracked, Unevictable};
 
 #[derive(Debug)]
-pub struct Machine {
+pub struct DrainMachine {
     settings: Arc<DrainOptions>,
     nodes: Nodes,
     /// The nodes whose DaemonSet pods may go, as all others have gone.
@@ -85,7 +85,7 @@ pub struct Machine {
     effects: Vec<Effect>,
 }
 
-impl Machine {
+impl DrainMachine {
     /// A drain of `nodes`, in this order. It begins with a [`DrainEvent::Listed`] of each node.
     pub fn new(settings: DrainOptions, nodes: Vec<Str>, store: Store) -> Self {
         let settings = Arc::new(settings);

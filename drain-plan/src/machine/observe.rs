@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Machine;
+use super::DrainMachine;
 use super::event::Effect;
 use super::state::{EvictionInputs, PodState, Tracked, Unevictable};
 use crate::behavior;
@@ -12,7 +12,7 @@ use nodelife_core::object::Pod;
 use nodelife_core::text::Str;
 use nodelife_core::workload::Presence;
 
-impl Machine {
+impl DrainMachine {
     /// A consistent list: what it does not hold is gone.
     pub(super) fn pods_listed(&mut self, node: Str, pods: Vec<Pod>) {
         let there: BTreeSet<Str> = pods.iter().map(|p| p.metadata.uid.clone()).collect();

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::Machine;
+use super::DrainMachine;
 use super::event::Effect;
 use super::nodes::NodePhase;
 use super::state::{Outcome, PodState, StopReason, Tracked, Unevictable};
@@ -112,7 +112,7 @@ impl DrainReport {
     }
 }
 
-impl Machine {
+impl DrainMachine {
     /// Whether a consistent list showed nothing on this node that had to go.
     pub fn is_drained(&self, node: &str) -> bool {
         let phase = self.nodes.phase(node);

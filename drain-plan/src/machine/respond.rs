@@ -1,6 +1,6 @@
 //! Handlers of API responses.
 
-use super::Machine;
+use super::DrainMachine;
 use super::retry::{BUDGET_WAIT, IN_PROGRESS_WAIT, OPEN_WAIT, Wait, fixed};
 use super::state::RetryTrigger::{InputsChanged, Timer, TimerThenGet};
 use super::state::{BlockReason, EvictionInputs, PodState, Unevictable};
@@ -15,7 +15,7 @@ use nodelife_core::text::Str;
 /// How often a denial is taken as one that may pass.
 pub(super) const DENIALS: u32 = 3;
 
-impl Machine {
+impl DrainMachine {
     pub(super) fn eviction_answered(&mut self, uid: &Str, result: EvictionResult) {
         let accepted = result == EvictionResult::Accepted;
         self.ledger.record_answer(uid, accepted, self.now);

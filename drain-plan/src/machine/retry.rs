@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 use foldhash::quality::FixedState;
 use jiff::{SignedDuration, Timestamp};
 
-use super::Machine;
+use super::DrainMachine;
 use super::state::{BlockReason, Blocked, EvictionInputs, PodState, RetryTrigger, Tracked};
 use nodelife_core::disruption::{EvictionDecision, decide};
 use nodelife_core::object::Pod;
@@ -54,7 +54,7 @@ pub(super) enum Attempt {
     Evict { overdue: bool },
 }
 
-impl Machine {
+impl DrainMachine {
     /// Whether a pod may be tried now.
     pub(super) fn attempt(&self, tracked: &Tracked) -> Attempt {
         let blocked = match &tracked.state {

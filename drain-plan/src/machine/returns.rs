@@ -7,7 +7,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Machine;
+use super::DrainMachine;
 use super::state::{PodState, Tracked, Unevictable};
 use crate::return_reason::ReturnReason;
 use nodelife_core::object::Pod;
@@ -24,7 +24,7 @@ const FORESEEN: SignedDuration = SignedDuration::from_secs(5);
 /// the drain's.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(2);
 
-impl Machine {
+impl DrainMachine {
     /// The pods of the same controller on the same node.
     fn siblings<'a>(&'a self, pod: &'a Pod) -> impl Iterator<Item = &'a Tracked> {
         let controller = |pod: &'a Pod| pod.metadata.controller().map(|owner| &owner.uid);

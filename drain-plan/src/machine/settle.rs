@@ -6,7 +6,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::Machine;
+use super::DrainMachine;
 use super::event::{Effect, ReplicaCount};
 use super::nodes::{NodeLoss, NodePhase};
 use super::replicas::{CountReader, RECOUNT};
@@ -55,7 +55,7 @@ impl fmt::Display for Awaited {
     }
 }
 
-impl Machine {
+impl DrainMachine {
     /// The controllers of pods that are gone from the node by our doing.
     fn controllers_of_evicted(&self, node: &str) -> BTreeSet<Str> {
         self.pods_on(node)

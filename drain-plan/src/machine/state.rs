@@ -349,7 +349,7 @@ impl Tracked {
         }
     }
 
-    /// Its result so far, while its drain goes on: see [`super::Machine::outcome`].
+    /// Its result so far, while its drain goes on: see [`super::DrainMachine::outcome`].
     pub fn outcome(&self) -> Outcome {
         match &self.state {
             PodState::Gone if self.accepted => Outcome::Evicted,

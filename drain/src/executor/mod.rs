@@ -21,7 +21,7 @@ use nodelife_cluster::node::NodePatch;
 use nodelife_core::node_marks::{CordonOwner, with_waiting_taint};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
-use nodelife_drain_plan::{DrainEvent, DrainOptions, Effect, Machine};
+use nodelife_drain_plan::{DrainEvent, DrainMachine, DrainOptions, Effect};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -51,7 +51,7 @@ const FINAL_TIMEOUT: Duration = Duration::from_millis(400);
 
 pub(crate) struct Executor<'a> {
     cluster: Cluster,
-    machine: Machine,
+    machine: DrainMachine,
     options: ExecutorOptions,
     view: ClusterView,
     reporter: &'a mut dyn Reporter,
@@ -124,7 +124,7 @@ impl<'a> Executor<'a> {
             cordon_owner: identity.cordon_owner(now),
             cordoned: Vec::new(),
             cordon_each: machine.cordon_each,
-            machine: Machine::new(machine, places, store),
+            machine: DrainMachine::new(machine, places, store),
             reporter,
             reported: false,
             events: Events::new(&cluster, &view.nodes, &identity.instance),

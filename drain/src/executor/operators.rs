@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::Cluster;
 use nodelife_core::object::Pod;
 use nodelife_core::operator::{self, OperatorObjects};
-use nodelife_drain_plan::{Machine, PodState};
+use nodelife_drain_plan::{DrainMachine, PodState};
 use tokio::task::JoinSet;
 
 use crate::view::operators;
@@ -29,7 +29,12 @@ impl OperatorReader {
         self.due
     }
 
-    pub(super) fn read_if_due(&mut self, cluster: &Cluster, machine: &Machine, now: Timestamp) {
+    pub(super) fn read_if_due(
+        &mut self,
+        cluster: &Cluster,
+        machine: &DrainMachine,
+        now: Timestamp,
+    ) {
         self.due = self.due_at(machine, now);
         if self.due.is_none_or(|at| now < at) {
             return;
@@ -42,7 +47,7 @@ impl OperatorReader {
             .spawn(async move { operators::read(&cluster, &sources, None).await });
     }
 
-    fn due_at(&self, machine: &Machine, now: Timestamp) -> Option<Timestamp> {
+    fn due_at(&self, machine: &DrainMachine, now: Timestamp) -> Option<Timestamp> {
         if !self.pending.is_empty() {
             return None;
         }
@@ -66,7 +71,7 @@ impl OperatorReader {
 }
 
 /// The blocked pods that an operator guards, and since when they are blocked.
-fn blocked(machine: &Machine) -> impl Iterator<Item = (Timestamp, &Pod)> {
+fn blocked(machine: &DrainMachine) -> impl Iterator<Item = (Timestamp, &Pod)> {
     machine.pods().filter_map(|tracked| match &tracked.state {
         PodState::Blocked(blocked) if operator::is_guarded(&tracked.pod) => {
             Some((blocked.first, &tracked.pod))

@@ -3,7 +3,7 @@
 use nodelife_core::format::count;
 use nodelife_core::node_marks::DrainProgress;
 use nodelife_core::text::Str;
-use nodelife_drain_plan::{Machine, Outcome, PodState, SkipReason, Tracked};
+use nodelife_drain_plan::{DrainMachine, Outcome, PodState, SkipReason, Tracked};
 
 use super::Executor;
 use crate::events::EventReason;
@@ -29,7 +29,7 @@ impl Executor<'_> {
 }
 
 /// The result for the node's events, and the sentence.
-fn of_node(node: &str, machine: &Machine) -> (EventReason, String) {
+fn of_node(node: &str, machine: &DrainMachine) -> (EventReason, String) {
     let here = || machine.pods().filter(|t| t.pod.spec.node_name == node);
     let left = here().filter(|t| !t.is_done()).count();
     let unselected = here()

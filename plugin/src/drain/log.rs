@@ -8,7 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainEnd, DrainStatus, Level, Progress, Reporter};
 use nodelife_drain_plan::{
-    DrainReport, Machine, NodeLoss, NodePhase, Outcome, PodState, StopReason, Tracked, diagnosis,
+    DrainMachine, DrainReport, NodeLoss, NodePhase, Outcome, PodState, StopReason, Tracked,
+    diagnosis,
 };
 use serde::Serialize;
 
@@ -284,7 +285,7 @@ impl Reporter for ProgressLog<'_> {
 }
 
 /// The result for a pod that is left, in a word: one that has grace left is not stuck yet.
-fn outcome_word(machine: &Machine, tracked: &Tracked, now: Timestamp) -> String {
+fn outcome_word(machine: &DrainMachine, tracked: &Tracked, now: Timestamp) -> String {
     let due = tracked.pod.metadata.deletion_timestamp;
     match &tracked.state {
         PodState::Terminating { .. } if due.is_none_or(|due| due > now) => {

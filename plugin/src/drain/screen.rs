@@ -4,7 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 use nodelife_core::disruption::BudgetRefusal;
 use nodelife_core::object::Node;
-use nodelife_drain_plan::{BlockReason, Machine, PodState, Tracked, diagnosis};
+use nodelife_drain_plan::{BlockReason, DrainMachine, PodState, Tracked, diagnosis};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::output::{cut, shorten};
@@ -24,7 +24,7 @@ struct Row {
 
 /// The lines of the screen, at most `height` of them, none wider than `width` columns.
 pub(super) fn screen(
-    machine: &Machine,
+    machine: &DrainMachine,
     nodes: &[Node],
     (started, now): (Timestamp, Timestamp),
     (width, height): (usize, usize),

@@ -84,7 +84,7 @@ fn drain_reports_match_their_schema() {
     use nodelife_core::object::{Pod, Workload};
     use nodelife_core::workload::Workloads;
     use nodelife_drain_plan::{
-        DrainEvent, DrainOptions, EvictionResult, Machine, ReplicaCount, Store,
+        DrainEvent, DrainMachine, DrainOptions, EvictionResult, ReplicaCount, Store,
     };
 
     let web: Workload = serde_json::from_value(serde_json::json!({
@@ -107,7 +107,7 @@ fn drain_reports_match_their_schema() {
         wait_ready: true,
         ..DrainOptions::default()
     };
-    let mut machine = Machine::new(
+    let mut machine = DrainMachine::new(
         settings,
         vec!["a".into()],
         Store {

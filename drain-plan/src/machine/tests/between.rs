@@ -88,7 +88,7 @@ fn nodes_that_are_out_already_count() {
     };
     let nodes = ["a", "b", "c"].map(Str::from).to_vec();
     let mut drain = Drain {
-        machine: Machine::new(settings, nodes, Store::default()),
+        machine: DrainMachine::new(settings, nodes, Store::default()),
         now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
     };
     // Not one of its nodes, and not Ready.
@@ -132,7 +132,7 @@ fn a_drain_that_unavailable_nodes_hold_up_names_them_once() {
         ..DrainOptions::default()
     };
     let mut drain = Drain {
-        machine: Machine::new(settings, vec!["a".into()], Store::default()),
+        machine: DrainMachine::new(settings, vec!["a".into()], Store::default()),
         now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
     };
     let held = drain.step(seen("other", "1", true, true));

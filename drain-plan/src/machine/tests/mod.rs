@@ -23,14 +23,14 @@ mod turns;
 mod unreadable_budgets;
 
 struct Drain {
-    machine: Machine,
+    machine: DrainMachine,
     now: Timestamp,
 }
 
 impl Drain {
     fn new(settings: DrainOptions, pods: Vec<Pod>, budgets: Vec<Budget>) -> (Self, Vec<Effect>) {
         let mut drain = Self {
-            machine: Machine::new(settings, vec![NODE.into()], Store::default()),
+            machine: DrainMachine::new(settings, vec![NODE.into()], Store::default()),
             now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
         };
         let mut effects = drain.step(DrainEvent::Budgets(budgets));
@@ -69,7 +69,7 @@ impl Drain {
 }
 
 /// The answer to the last request for a list of a node's pods.
-fn confirmed(machine: &Machine, node: &str, pods: Vec<Pod>) -> DrainEvent {
+fn confirmed(machine: &DrainMachine, node: &str, pods: Vec<Pod>) -> DrainEvent {
     DrainEvent::Confirmed {
         node: node.into(),
         request: machine.nodes.last_request(node),
@@ -338,7 +338,7 @@ fn unprotected() -> (Drain, Vec<Effect>) {
     let mut workloads = Workloads::default();
     workloads.add_listed([WorkloadKind::ReplicaSet], [ready_of_four(4)]);
     let mut drain = Drain {
-        machine: Machine::new(
+        machine: DrainMachine::new(
             settings,
             vec![NODE.into()],
             Store {

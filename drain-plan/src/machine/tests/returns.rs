@@ -143,7 +143,7 @@ fn a_daemon_set_is_looked_up_before_its_pod_is_an_orphan() {
             },
             ..DrainOptions::default()
         };
-        let mut machine = Machine::new(settings, vec![NODE.into()], store);
+        let mut machine = DrainMachine::new(settings, vec![NODE.into()], store);
         let listed = DrainEvent::Listed {
             node: NODE.into(),
             pods: vec![agent],

@@ -12,13 +12,17 @@ use nodelife_core::object::{
 const T0: Timestamp = Timestamp::UNIX_EPOCH;
 
 /// A drain of these nodes, each with one pod of ReplicaSet `web`, all of which are Ready.
-fn drain(settings: DrainOptions, pods: &[Pod], budgets: Vec<Budget>) -> (Machine, Vec<Effect>) {
+fn drain(
+    settings: DrainOptions,
+    pods: &[Pod],
+    budgets: Vec<Budget>,
+) -> (DrainMachine, Vec<Effect>) {
     let mut workloads = Workloads::default();
     let replicas = i32::try_from(pods.len()).unwrap();
     workloads.add_listed([WorkloadKind::ReplicaSet], [web(replicas, replicas)]);
     let mut nodes: Vec<Str> = pods.iter().map(|pod| pod.spec.node_name.clone()).collect();
     nodes.dedup();
-    let mut machine = Machine::new(
+    let mut machine = DrainMachine::new(
         settings,
         nodes.clone(),
         Store {
@@ -41,7 +45,7 @@ fn web(replicas: i32, ready: i32) -> Workload {
     web
 }
 
-fn begun(machine: &Machine) -> Vec<&str> {
+fn begun(machine: &DrainMachine) -> Vec<&str> {
     machine
         .nodes()
         .filter(|(_, phase)| *phase != NodePhase::Waiting)
@@ -50,7 +54,7 @@ fn begun(machine: &Machine) -> Vec<&str> {
 }
 
 /// The pod is evicted, and the node seen to be empty.
-fn empty(machine: &mut Machine, uid: &str, node: &str) -> Vec<Effect> {
+fn empty(machine: &mut DrainMachine, uid: &str, node: &str) -> Vec<Effect> {
     let result = EvictionResult::Accepted;
     let answered = DrainEvent::Answered {
         uid: uid.into(),
@@ -61,12 +65,12 @@ fn empty(machine: &mut Machine, uid: &str, node: &str) -> Vec<Effect> {
     list(machine, node, Vec::new())
 }
 
-fn list(machine: &mut Machine, node: &str, pods: Vec<Pod>) -> Vec<Effect> {
+fn list(machine: &mut DrainMachine, node: &str, pods: Vec<Pod>) -> Vec<Effect> {
     let listed = confirmed(machine, node, pods);
     machine.step(listed, T0)
 }
 
-fn counted(machine: &mut Machine, ready: i32, at: Timestamp) -> Vec<Effect> {
+fn counted(machine: &mut DrainMachine, ready: i32, at: Timestamp) -> Vec<Effect> {
     let count = DrainEvent::Counted {
         workload: "u-web".into(),
         count: Some(ReplicaCount {
@@ -280,7 +284,7 @@ fn one_try_is_all_that_once_gives() {
         },
     };
     machine.step(answered, T0);
-    let given_up = |machine: &Machine, uid| {
+    let given_up = |machine: &DrainMachine, uid| {
         let state = &machine.pod(uid).unwrap().state;
         matches!(state, PodState::GivenUp(BlockReason::Budget { .. }))
     };

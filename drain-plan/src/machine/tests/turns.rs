@@ -7,7 +7,7 @@ use super::*;
 pub(super) fn three(settings: DrainOptions, held: &[&str]) -> (Drain, Vec<Effect>) {
     let nodes = ["a", "b", "c"];
     let mut drain = Drain {
-        machine: Machine::new(settings, nodes.map(Str::from).to_vec(), Store::default()),
+        machine: DrainMachine::new(settings, nodes.map(Str::from).to_vec(), Store::default()),
         now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
     };
     let mut effects = drain.step(DrainEvent::Budgets(vec![budget("web", 0, 2, 2)]));

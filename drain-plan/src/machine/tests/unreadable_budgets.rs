@@ -59,7 +59,7 @@ fn the_implicit_budget_holds_when_budgets_are_unreadable() {
         ..DrainOptions::default()
     };
     let mut drain = Drain {
-        machine: Machine::new(
+        machine: DrainMachine::new(
             settings,
             vec![NODE.into()],
             Store {

@@ -12,8 +12,8 @@ use nodelife_core::object::{
 use nodelife_core::text::Str;
 use nodelife_core::workload::Workloads;
 use nodelife_drain_plan::{
-    DrainEvent, DrainOptions, DrainPlan, Effect, EvictionResult, EvictionSettings,
-    InventoryContext, Machine, PlanContext, PlanOptions, PodPolicy, ReplicaCount, Store, inventory,
+    DrainEvent, DrainMachine, DrainOptions, DrainPlan, Effect, EvictionResult, EvictionSettings,
+    InventoryContext, PlanContext, PlanOptions, PodPolicy, ReplicaCount, Store, inventory,
 };
 
 /// For how long a drain is followed that nothing ends.
@@ -476,7 +476,7 @@ impl Cluster {
             workloads: self.workloads(),
             ..Store::default()
         };
-        let mut machine = Machine::new(options, self.drained.clone(), store);
+        let mut machine = DrainMachine::new(options, self.drained.clone(), store);
         self.step(&mut machine, DrainEvent::Budgets(self.budgets.clone()));
         for node in self.drained.clone() {
             let pods = self.pods_on(&node);
@@ -531,7 +531,7 @@ impl Cluster {
         pods.cloned().collect()
     }
 
-    fn step(&mut self, machine: &mut Machine, event: DrainEvent) {
+    fn step(&mut self, machine: &mut DrainMachine, event: DrainEvent) {
         for effect in machine.step(event, at(self.now)) {
             match effect {
                 Effect::Evict { name, uid, .. } => {

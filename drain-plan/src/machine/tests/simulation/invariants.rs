@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::cluster::{World, int};
 use crate::{
-    BlockReason, Blocked, Effect, Machine, NodeLoss, NodePhase, PodState, Tracked, Unevictable,
+    BlockReason, Blocked, DrainMachine, Effect, NodeLoss, NodePhase, PodState, Tracked, Unevictable,
 };
 use nodelife_core::disruption::IMPLICIT_TIMEOUT;
 use nodelife_core::object::Pod;
@@ -14,7 +14,7 @@ use nodelife_core::text::Str;
 
 impl World {
     /// Takes up what the machine wants done, and checks that it may want it.
-    pub(super) fn accept(&mut self, effect: Effect, machine: &Machine, now: Timestamp) {
+    pub(super) fn accept(&mut self, effect: Effect, machine: &DrainMachine, now: Timestamp) {
         let seed = self.seed;
         match &effect {
             Effect::Confirm { node, .. } => self.age_lists(node),
@@ -131,7 +131,7 @@ impl World {
     }
 
     /// A node is done: nothing is left on it, and what it was to wait for is there.
-    fn check_settled(&self, node: &Str, machine: &Machine) {
+    fn check_settled(&self, node: &Str, machine: &DrainMachine) {
         let seed = self.seed;
         let settings = &machine.settings;
         if !settings.once && settings.pod_timeout.is_none() {
@@ -161,7 +161,7 @@ impl World {
     }
 
     /// Nodes begin only as the settings say; `waited` are those that had not before this step.
-    pub(super) fn check_turns(&self, waited: &BTreeSet<Str>, machine: &Machine) {
+    pub(super) fn check_turns(&self, waited: &BTreeSet<Str>, machine: &DrainMachine) {
         let busy: Vec<&Str> = machine
             .nodes()
             .filter(|(_, phase)| phase.has_turn())
@@ -199,7 +199,7 @@ impl World {
     }
 
     /// Nothing but budgets holds up a node that makes way.
-    fn check_yielded(&self, node: &Str, machine: &Machine) {
+    fn check_yielded(&self, node: &Str, machine: &DrainMachine) {
         let mut open = machine.pods_on(node).filter(|t| !t.state.is_settled());
         let other = open.find(|tracked| match &tracked.state {
             PodState::Blocked(blocked) => !is_by_budget(&blocked.block),
@@ -212,7 +212,7 @@ impl World {
     pub(super) fn check_node_timeout(
         &self,
         spent: &BTreeMap<Str, SignedDuration>,
-        machine: &Machine,
+        machine: &DrainMachine,
     ) {
         let limit = machine.settings.node_timeout;
         for (node, phase) in machine.nodes() {
@@ -229,7 +229,7 @@ impl World {
         }
     }
 
-    pub(super) fn check_drained(&self, machine: &Machine) {
+    pub(super) fn check_drained(&self, machine: &DrainMachine) {
         let left = self.pods.values().find(|pod| {
             self.nodes.contains(&pod.spec.node_name)
                 && !self.nodes_there.lost.contains(&pod.spec.node_name)
@@ -243,7 +243,7 @@ impl World {
 }
 
 /// Whether the pod came back and is left alone.
-fn stays(pod: &Pod, machine: &Machine) -> bool {
+fn stays(pod: &Pod, machine: &DrainMachine) -> bool {
     let tracked = machine.pod(&pod.metadata.uid);
     tracked.is_some_and(|tracked| {
         matches!(

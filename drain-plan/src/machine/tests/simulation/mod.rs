@@ -17,8 +17,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::fixtures::workload;
 use crate::{
-    Bypass, Consent, DrainEvent, DrainOptions, Machine, NodeLoss, NodePhase, Outcome, PodPolicy,
-    Store,
+    Bypass, Consent, DrainEvent, DrainMachine, DrainOptions, NodeLoss, NodePhase, Outcome,
+    PodPolicy, Store,
 };
 use cluster::World;
 use nodelife_core::disruption::ImplicitBudget;
@@ -36,7 +36,7 @@ const PATIENCE: u32 = 1000;
 struct Run {
     random: Random,
     world: World,
-    machine: Machine,
+    machine: DrainMachine,
     now: Timestamp,
     /// How long each node has had its turn, up to the last step.
     spent: BTreeMap<Str, SignedDuration>,
@@ -232,7 +232,7 @@ impl Run {
     }
 }
 
-fn machine(world: &World, features: u64) -> Machine {
+fn machine(world: &World, features: u64) -> DrainMachine {
     let settings = DrainOptions {
         once: is_once(features),
         wait_ready: features.is_multiple_of(2),
@@ -273,7 +273,7 @@ fn machine(world: &World, features: u64) -> Machine {
     web.status.ready_replicas = Some(world.ready());
     let mut workloads = Workloads::default();
     workloads.add_listed([WorkloadKind::ReplicaSet], [web]);
-    Machine::new(
+    DrainMachine::new(
         settings,
         world.nodes.clone(),
         Store {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::cluster::World;
 use crate::fixtures;
-use crate::{DrainEvent, Machine, NodePhase};
+use crate::{DrainEvent, DrainMachine, NodePhase};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
@@ -99,7 +99,7 @@ impl Nodes {
     }
 
     /// Somebody uncordons the nodes that are drained, so that others may be.
-    pub(super) fn bring_back(&mut self, machine: &Machine) {
+    pub(super) fn bring_back(&mut self, machine: &DrainMachine) {
         let ended = |phase| matches!(phase, NodePhase::Done | NodePhase::Left(_));
         for (node, phase) in machine.nodes() {
             if machine.settings.max_unavailable.is_some() && ended(phase) {
