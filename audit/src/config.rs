@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::exclude::{Exclude, ExcludedBy, ObjectPattern};
 use super::finding::Severity;
-use super::rule_name::names;
-use super::rules::all;
+use super::rules::is_known;
 use super::severities::Severities;
 use nodelife_core::object::LabelSelector;
 use nodelife_core::selector::label_selector;
@@ -123,14 +122,14 @@ pub enum Format {
     Name,
 }
 
-/// The id or the group of a rule that there is.
+/// The id or the group of a rule, which may be a removed one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct RuleName(String);
 
 impl<'de> Deserialize<'de> for RuleName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        if all().any(|rule| names(&name, rule.id)) {
+        if is_known(&name) {
             return Ok(Self(name));
         }
         Err(D::Error::custom(format_args!(

@@ -249,11 +249,6 @@ impl<'a> Context<'a> {
         workloads
     }
 
-    /// What made the pod.
-    pub(super) fn owner_of(&self, pod: &Pod) -> Owner {
-        Owner::of(pod, |uid| self.workload(uid))
-    }
-
     /// These pods by what made them.
     pub(super) fn by_owner(
         &self,

@@ -52,8 +52,8 @@ pub use report::{
 };
 pub use rule::{Check, Rule};
 pub use rules::{
-    BETWEEN_CLUSTERS, GROUPS, Group, UPGRADE, all, catalogue, find, find_group, unknown,
-    without_target,
+    BETWEEN_CLUSTERS, GROUPS, Group, UPGRADE, all, catalogue, find, find_group, removed,
+    removed_in, unknown, without_target,
 };
 pub use selection::{Selection, SkipOn};
 pub use severities::Severities;

@@ -7,9 +7,9 @@ use crate::context::BudgetPods;
 use crate::owners::{OwnedPods, full_name};
 use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::disruption::{ignores_budgets, protections};
+use nodelife_core::format;
 use nodelife_core::object::{Budget, Pod, UnhealthyPodEvictionPolicy};
 use nodelife_core::snapshot::Source;
-use nodelife_core::{format, shutdown};
 
 const LINK: &str = "https://kubernetes.io/docs/tasks/run-application/configure-pdb/";
 
@@ -116,17 +116,6 @@ pub(super) const RULES: &[Rule] = &[
               by hand.",
         link: "https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/",
         check: Check::All(finalizer),
-    },
-    Rule {
-        id: "NL-PDB-010",
-        severity: Severity::Info,
-        sources: &[Source::Pods],
-        title: "a pod may take more than an hour to terminate",
-        why: "A drain with a shorter timeout fails, and a graceful node shutdown kills the pod \
-              early.",
-        fix: "Shorten terminationGracePeriodSeconds, or use a longer drain timeout.",
-        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination",
-        check: Check::All(long_grace),
     },
 ];
 
@@ -367,22 +356,5 @@ fn finalizer(context: &Context<'_>, findings: &mut Findings<'_>) {
             );
             findings.push(FindingBuilder::pod(pod, message).with("seconds", late));
         }
-    }
-}
-
-fn long_grace(context: &Context<'_>, findings: &mut Findings<'_>) {
-    const HOUR: i64 = 3600;
-    let pods = context.evictable_pods();
-    for (owner, pods) in context.by_owner(pods.filter(|pod| shutdown::grace(pod) > HOUR)) {
-        let most = pods
-            .iter()
-            .map(|pod| shutdown::grace(pod))
-            .fold(0, i64::max);
-        let message = format!(
-            "terminationGracePeriodSeconds: {most} ({}) on {}",
-            format::duration(most),
-            format::count(pods.len(), "pod")
-        );
-        findings.push(owner.found(&pods, message).with("seconds", most));
     }
 }

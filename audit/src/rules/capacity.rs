@@ -2,8 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::context::{allocatable, capacity, is_open, requested};
-use crate::headroom;
+use crate::context::{allocatable, capacity};
 use crate::headroom::Headroom;
 use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::allocatable::{DEFAULT_MAX_PODS, KubeletConfiguration};
@@ -24,18 +23,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Drain the node, or move pods to other nodes until the requests fit.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#node-allocatable",
         check: Check::EachNode(overcommitted),
-    },
-    Rule {
-        id: "NL-CAP-002",
-        severity: Severity::Info,
-        sources: &[Source::Nodes, Source::Pods],
-        title: "the node's resources are almost fully requested",
-        why: "Larger pods do not fit there any more. This is efficient as long as other nodes \
-              have room; if none has, the next pod stays Pending.",
-        fix: "No action is needed while other nodes have room. Otherwise add a node, or lower \
-              requests that exceed the usage.",
-        link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
-        check: Check::All(almost_full),
     },
     Rule {
         id: "NL-CAP-003",
@@ -90,17 +77,6 @@ pub(super) const RULES: &[Rule] = &[
               allocates pod ranges.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/networking/",
         check: Check::All(overlap),
-    },
-    Rule {
-        id: "NL-CAP-008",
-        severity: Severity::Info,
-        sources: &[Source::Nodes],
-        title: "the pod range is small for replacing pods quickly",
-        why: "A released address is not reused immediately. If the range has fewer than twice \
-              maxPods addresses, replacement pods may wait for an address.",
-        fix: "Give nodes a range with at least twice maxPods addresses.",
-        link: "https://cloud.google.com/kubernetes-engine/docs/how-to/flexible-pod-cidr",
-        check: Check::All(tight),
     },
     Rule {
         id: "NL-CAP-010",
@@ -182,39 +158,6 @@ fn pods_at_limit<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
 
 fn percent(part: Quantity, whole: Quantity) -> f64 {
     100.0 * part.approximate() / whole.approximate()
-}
-
-fn almost_full(context: &Context<'_>, findings: &mut Findings<'_>) {
-    const FULL: f64 = 90.0;
-    let share = |node: &Node, name: &str| {
-        let room = allocatable(node, name).filter(|room| !room.is_zero())?;
-        let requested =
-            requested(context, node, name).map_or_else(|| room.zeroed(), |(sum, _)| sum);
-        Some((requested, room, percent(requested, room)))
-    };
-    for name in headroom::RESOURCES {
-        let mut open = context.nodes().filter(|node| is_open(node));
-        let has_room = |node: &Node| share(node, name).is_some_and(|(_, _, full)| full < FULL);
-        let elsewhere = context.snapshot.single_node || open.any(has_room);
-        // A node of Fargate is as large as its pod.
-        for node in context.machines() {
-            // NL-CAP-001 reports more than 100 %.
-            let full = share(node, name).filter(|(sum, room, full)| sum <= room && *full >= FULL);
-            let Some((requested, room, full)) = full else {
-                continue;
-            };
-            let nowhere = if elsewhere {
-                ""
-            } else {
-                "; no other node has room"
-            };
-            let message = format!(
-                "{name}: {requested} of {room} Allocatable requested ({full:.0} %){nowhere}"
-            );
-            let found = FindingBuilder::node(node, message).with("resource", name);
-            findings.push(found.severity_if(!elsewhere, Severity::Warning));
-        }
-    }
 }
 
 fn limits(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -329,17 +272,6 @@ fn too_few_addresses(context: &Context<'_>, findings: &mut Findings<'_>) {
                 .with("addresses", addresses);
             // A network plugin may assign addresses of its own.
             findings.push(found.inferred());
-        }
-    }
-}
-
-fn tight(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for (node, range, pods) in ranges(context) {
-        let addresses = usable(range) + 3;
-        if pods <= addresses && addresses / 2 < pods {
-            let message =
-                format!("{addresses} addresses for up to {pods} pods, less than twice as many");
-            findings.push(FindingBuilder::node(node, message).inferred());
         }
     }
 }

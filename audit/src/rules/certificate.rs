@@ -66,17 +66,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Configuration(open_kubelet),
     },
     Rule {
-        id: "NL-CRT-007",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet does not follow the CIS benchmark",
-        why: "CIS requires idle timeouts for streams, the kubelet's iptables chains, and cipher \
-              suites with forward secrecy.",
-        fix: "Change the settings in the message.",
-        link: "https://www.cisecurity.org/benchmark/kubernetes",
-        check: Check::Configuration(soft),
-    },
-    Rule {
         id: "NL-CRT-008",
         severity: Severity::Warning,
         sources: &[Source::ClusterRoles, Source::ClusterRoleBindings],
@@ -176,25 +165,6 @@ fn open_kubelet(_: &Node, config: &KubeletConfiguration) -> Option<String> {
         open.push(format!("readOnlyPort: {port}"));
     }
     (!open.is_empty()).then(|| open.join(", "))
-}
-
-fn soft(_: &Node, config: &KubeletConfiguration) -> Option<String> {
-    let mut weak = Vec::new();
-    let timeout = config.streaming_connection_idle_timeout;
-    if timeout.is_some_and(|timeout| timeout.nanoseconds() == 0) {
-        weak.push("streamingConnectionIdleTimeout: 0s".to_owned());
-    }
-    if config.make_iptables_util_chains == Some(false) {
-        weak.push("makeIPTablesUtilChains: false".to_owned());
-    }
-    // Key exchange by RSA has no forward secrecy; CBC and RC4 are broken.
-    let suites = config.tls_cipher_suites.iter();
-    weak.extend(
-        suites
-            .filter(|s| s.starts_with("TLS_RSA_") || s.contains("_CBC_") || s.contains("_RC4_"))
-            .map(|suite| format!("tlsCipherSuites: {suite}")),
-    );
-    (!weak.is_empty()).then(|| weak.join(", "))
 }
 
 /// Whether the role lets its holders use `nodes/proxy`, without being allowed everything.

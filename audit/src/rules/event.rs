@@ -46,12 +46,12 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-EVT-004",
-        severity: Severity::Info,
+        severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Events],
-        title: "the machine has rebooted",
-        why: "If nobody planned the reboot, the machine may have lost power, or the kernel may have \
-              crashed. Its pods ended without their grace period.",
-        fix: "If the reboot was not planned, read the machine's journal of the previous boot.",
+        title: "the machine has rebooted several times",
+        why: "The machine may lose power, or its kernel may crash. Each time its pods end without \
+              their grace period, and between the reboots the node is Ready.",
+        fix: "Cordon the node, and read the machine's journal of the previous boots.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
         check: Check::All(rebooted),
     },
@@ -158,16 +158,15 @@ fn no_space_freed(context: &Context<'_>, findings: &mut Findings<'_>) {
 /// `nodestatus/setters.go` reports a new boot ID.
 fn rebooted(context: &Context<'_>, findings: &mut Findings<'_>) {
     for (node, seen) in seen(context, "Rebooted") {
-        let Some(last) = seen.last.map(|last| context.seconds_since(last)) else {
+        let last = seen.last.filter(|_| seen.times > 1);
+        let Some(last) = last.map(|last| context.seconds_since(last)) else {
             continue;
         };
-        let often = if seen.times > 1 {
-            format!("{} times, the last time ", seen.times)
-        } else {
-            String::new()
-        };
-        let message = format!("rebooted {often}{} ago", format::duration(last));
-        let found = FindingBuilder::node(node, message).with("times", seen.times);
-        findings.push(found.severity_if(seen.times > 1, Severity::Warning));
+        let message = format!(
+            "rebooted {} times, the last time {} ago",
+            seen.times,
+            format::duration(last)
+        );
+        findings.push(FindingBuilder::node(node, message).with("times", seen.times));
     }
 }

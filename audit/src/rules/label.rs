@@ -2,14 +2,10 @@
 
 use crate::context::{is_control_plane, is_open};
 use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
-use nodelife_core::allocatable::provider::Provider;
 use nodelife_core::format;
-use nodelife_core::machine::Machine;
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
-use nodelife_core::zone::{
-    BETA_REGION_LABEL, BETA_ZONE_LABEL, EXCLUDE_LABEL, REGION_LABEL, ZONE_LABEL, ZoneKey,
-};
+use nodelife_core::zone::{BETA_REGION_LABEL, BETA_ZONE_LABEL, REGION_LABEL, ZONE_LABEL, ZoneKey};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -48,17 +44,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Node(no_region),
     },
     Rule {
-        id: "NL-LBL-005",
-        severity: Severity::Info,
-        sources: &[Source::Nodes],
-        title: "the node's role is missing or ambiguous",
-        why: "Most nodes have exactly one node-role label; this node has none or several. \
-              Kubernetes only displays roles, but selectors and dashboards use them.",
-        fix: "Set exactly one label node-role.kubernetes.io/ROLE.",
-        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane",
-        check: Check::All(role),
-    },
-    Rule {
         id: "NL-LBL-006",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
@@ -68,17 +53,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "kubectl label node NAME node.kubernetes.io/exclude-from-external-load-balancers-",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-kubernetes-io-exclude-from-external-load-balancers",
         check: Check::Machine(excluded_traffic),
-    },
-    Rule {
-        id: "NL-LBL-007",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the node does not count towards its zone's health",
-        why: "The label exclude-disruption removes the node from the share of nodes that are not \
-              ready, so the controller detects a real disruption late.",
-        fix: "Remove the label, unless the node is expected to come and go.",
-        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/",
-        check: Check::Node(excluded_count),
     },
     Rule {
         id: "NL-LBL-008",
@@ -150,40 +124,6 @@ fn no_region<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> 
         .then(|| FindingBuilder::node(node, format!("zone {} without a region", key.zone)))
 }
 
-fn roles(node: &Node) -> Vec<&str> {
-    let labels = node.metadata.labels.keys();
-    labels
-        .filter_map(|key| key.strip_prefix("node-role.kubernetes.io/"))
-        .filter(|role| *role != "master")
-        .collect()
-}
-
-fn role(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let bearers = context.nodes().filter(|node| roles(node).len() == 1);
-    let bearers = bearers.count();
-    // If most nodes have no role (managed clouds), no role is missing.
-    if bearers * 2 <= context.snapshot.nodes.len() {
-        return;
-    }
-    for node in context.machines() {
-        let roles = roles(node);
-        let message = match roles.len() {
-            0 => format!("no role; {} have one", format::count(bearers, "node")),
-            1 => continue,
-            // Machine config pools of OpenShift need worker and their own role, and servers of RKE2
-            // have control-plane and etcd.
-            _ if has_several_roles(node) => continue,
-            _ => format!("roles {}", roles.join(" and ")),
-        };
-        findings.push(FindingBuilder::node(node, message));
-    }
-}
-
-fn has_several_roles(node: &Node) -> bool {
-    let provider = Machine::of(node).provider;
-    provider.is_some_and(|provider| provider == Provider::OpenShift || provider.is_k3s())
-}
-
 fn excluded_traffic<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const DAY: i64 = 86_400;
     if !is_open(node) || is_control_plane(node) {
@@ -193,12 +133,6 @@ fn excluded_traffic<'a>(context: &Context<'a>, node: &'a Node) -> Option<Finding
     let old = context.age(&node.metadata).is_some_and(|age| age > DAY);
     (old && node.metadata.labels.contains_key(key))
         .then(|| FindingBuilder::node(node, format!("{key} on a node that takes workloads")))
-}
-
-fn excluded_count<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    let labelled = node.metadata.labels.contains_key(EXCLUDE_LABEL);
-    (labelled && !is_control_plane(node))
-        .then(|| FindingBuilder::node(node, format!("label {EXCLUDE_LABEL}")))
 }
 
 fn no_type(context: &Context<'_>, findings: &mut Findings<'_>) {

@@ -12,6 +12,7 @@ mod label;
 mod operations;
 mod pod;
 mod registration;
+mod removed;
 mod reserved;
 mod shutdown;
 mod taint;
@@ -20,6 +21,8 @@ mod upgrade;
 mod version;
 mod volume;
 mod zone;
+
+pub use removed::{removed, removed_in};
 
 use super::rule::Rule;
 use super::rule_name::names;
@@ -106,11 +109,13 @@ pub fn find_group(code: &str) -> Option<&'static Group> {
     GROUPS.iter().chain([&BETWEEN_CLUSTERS]).find(is_it)
 }
 
-/// The names in a selection that are neither an id nor a group.
+/// The names in a selection that are neither the id of a rule, a removed one included, nor a group.
 pub fn unknown(selection: &Selection) -> impl Iterator<Item = &str> {
-    selection
-        .names()
-        .filter(|name| !all().any(|rule| names(name, rule.id)))
+    selection.names().filter(|name| !is_known(name))
+}
+
+pub(super) fn is_known(name: &str) -> bool {
+    all().any(|rule| names(name, rule.id)) || removed(name).is_some()
 }
 
 #[cfg(test)]
@@ -127,5 +132,11 @@ mod tests {
             );
             assert!(rules.is_sorted_by(|a, b| a.id < b.id), "{code}");
         }
+    }
+
+    #[test]
+    fn no_rule_has_the_id_of_a_removed_one() {
+        assert!(all().all(|rule| removed(rule.id).is_none()));
+        assert!(removed(" nl-reg-007").is_some());
     }
 }

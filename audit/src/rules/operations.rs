@@ -78,16 +78,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Configuration(logs),
     },
     Rule {
-        id: "NL-OPS-007",
-        severity: Severity::Info,
-        sources: &[Source::Nodes, Source::Pods, Source::KubeletConfigs],
-        title: "the kubelet pulls images one at a time",
-        why: "A node with many pods takes a long time to recover after a restart or an upgrade.",
-        fix: "Set serializeImagePulls: false, and limit the pulls with maxParallelImagePulls.",
-        link: "https://kubernetes.io/docs/concepts/containers/images/#serial-and-parallel-image-pulls",
-        check: Check::Node(serial_pulls),
-    },
-    Rule {
         id: "NL-OPS-008",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
@@ -212,16 +202,6 @@ fn logs(node: &Node, config: &KubeletConfiguration) -> Option<String> {
             all >> 30,
             room >> 30
         )
-    })
-}
-
-fn serial_pulls<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    const MANY: usize = 50;
-    let config = context.config(&node.metadata.name)?;
-    let pods = context.active_pods_on(&node.metadata.name).count();
-    (config.serialize_image_pulls != Some(false) && pods > MANY).then(|| {
-        let message = format!("{pods} pods, but the kubelet pulls images one at a time");
-        FindingBuilder::node(node, message).with("pods", pods)
     })
 }
 

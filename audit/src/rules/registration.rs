@@ -79,17 +79,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::All(hostname_label),
     },
     Rule {
-        id: "NL-REG-007",
-        severity: Severity::Info,
-        sources: &[Source::Nodes],
-        title: "the node's name differs from its hostname",
-        why: "The kubelet runs with --hostname-override. Its serving certificate and tools that \
-              expect the hostname must take this into account.",
-        fix: "No action is needed unless something looks up the node by its hostname.",
-        link: "https://kubernetes.io/docs/reference/command-line-tools-reference/kubelet/",
-        check: Check::Machine(name_override),
-    },
-    Rule {
         id: "NL-REG-008",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
@@ -155,17 +144,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Check the kubelet on the machine, or delete the Node object.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#self-registration-of-nodes",
         check: Check::Node(never_posted),
-    },
-    Rule {
-        id: "NL-REG-014",
-        severity: Severity::Info,
-        sources: &[Source::Nodes],
-        title: "the node has no internal address",
-        why: "The API server uses the internal address to contact the kubelet. With two address \
-              families, the node needs one of each.",
-        fix: "Set --node-ip, or check the cloud controller.",
-        link: "https://kubernetes.io/docs/concepts/services-networking/dual-stack/",
-        check: Check::Node(no_address),
     },
 ];
 
@@ -260,12 +238,6 @@ fn is_pseudonym(text: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether it is not redacted: `***HIDDEN***`, or each letter and digit replaced by an x.
-fn is_hostname(text: &str) -> bool {
-    let letters = || text.chars().filter(|c| !matches!(c, '-' | '.'));
-    letters().all(|c| c.is_ascii_alphanumeric()) && letters().any(|c| c != 'x')
-}
-
 /// Placeholder UUIDs of mainboards.
 fn is_junk(uuid: &str) -> bool {
     let digits = || uuid.chars().filter(|c| *c != '-');
@@ -328,16 +300,6 @@ fn hostname_label(context: &Context<'_>, findings: &mut Findings<'_>) {
     for (name, nodes) in shared(context, label) {
         findings.push(found_shared("label kubernetes.io/hostname", &name, &nodes));
     }
-}
-
-fn name_override<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    let name = node.metadata.name.as_str();
-    let host = addresses(node, "Hostname").find(|host| is_hostname(host));
-    // Clouds give the full domain name as the Hostname address.
-    let short = host?.split_once('.').map_or("", |(short, _)| short);
-    let host = host.filter(|host| ![host, short].iter().any(|h| h.eq_ignore_ascii_case(name)))?;
-    let message = format!("the hostname is {host}");
-    Some(FindingBuilder::node(node, message).with("hostname", host))
 }
 
 fn uninitialized(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -424,22 +386,4 @@ fn never_posted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuil
         );
         FindingBuilder::node(node, message)
     })
-}
-
-fn no_address<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    let own = addresses(node, "InternalIP");
-    let families: BTreeSet<_> = own.map(|address| address.contains(':')).collect();
-    let message = if families.is_empty() {
-        // Where no node has one, somebody has cut them out.
-        let mut nodes = context.nodes();
-        if !nodes.any(|other| addresses(other, "InternalIP").next().is_some()) {
-            return None;
-        }
-        "no InternalIP, unlike other nodes".to_owned()
-    } else if node.spec.pod_cidrs.len() > families.len() {
-        "pod ranges of two address families, but an InternalIP of only one".to_owned()
-    } else {
-        return None;
-    };
-    Some(FindingBuilder::node(node, message))
 }

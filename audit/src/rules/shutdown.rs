@@ -102,16 +102,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Node(spot),
     },
     Rule {
-        id: "NL-SHD-010",
-        severity: Severity::Info,
-        sources: &[Source::Nodes, Source::Pods],
-        title: "failed pods of past shutdowns remain",
-        why: "The kubelet marks them as failed but does not delete them.",
-        fix: "kubectl delete pods --field-selector status.phase=Failed",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
-        check: Check::Node(left_over),
-    },
-    Rule {
         id: "NL-SHD-011",
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
@@ -258,20 +248,6 @@ fn spot<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>>
     let notice = spot_notice(node).filter(|notice| total > *notice)?;
     let message = format!("the groups take up to {total}s, the notice is {notice}s");
     Some(FindingBuilder::node(node, message).with("seconds", total))
-}
-
-fn left_over<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    const MANY: usize = 10;
-    let pods = context.pods_on(&node.metadata.name).iter();
-    let dead = pods.filter(|pod| {
-        let reason = pod.status.reason.as_str();
-        pod.status.phase == "Failed" && (reason == "Terminated" || reason == "NodeShutdown")
-    });
-    let dead = dead.count();
-    (dead >= MANY).then(|| {
-        let message = format!("{dead} failed pods of past shutdowns");
-        FindingBuilder::node(node, message).with("pods", dead)
-    })
 }
 
 fn no_ordinary(_: &Node, config: &KubeletConfiguration) -> Option<String> {

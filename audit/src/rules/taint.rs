@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::context::{belongs_to_node, is_control_plane};
+use crate::context::belongs_to_node;
 use crate::maintenance::is_removal;
 use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::allocatable::provider::Provider;
@@ -116,17 +116,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Start the machine, or delete it in the cloud.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
         check: Check::Node(shut_down),
-    },
-    Rule {
-        id: "NL-TNT-010",
-        severity: Severity::Info,
-        sources: &[Source::Nodes],
-        title: "workloads can be scheduled to a control-plane node",
-        why: "The control-plane node has no NoSchedule taint, although the cluster has workers. A \
-              workload that exhausts the node's memory also takes down the API server.",
-        fix: "kubectl taint node NAME node-role.kubernetes.io/control-plane=:NoSchedule",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: Check::All(open_control_plane),
     },
     Rule {
         id: "NL-TNT-011",
@@ -307,22 +296,6 @@ fn shut_down<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
         let message = format!("shut down for {}", format::duration(lasts));
         FindingBuilder::node(node, message).with("seconds", lasts)
     })
-}
-
-fn open_control_plane(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let (control_plane, workers): (Vec<_>, Vec<_>) =
-        context.nodes().partition(|n| is_control_plane(n));
-    let workers = workers.len();
-    if workers < 2 {
-        return;
-    }
-    for node in control_plane {
-        let mut taints = node.spec.taints.iter();
-        if !node.spec.unschedulable && taints.all(|t| t.effect == PREFER_NO_SCHEDULE) {
-            let message = format!("no NoSchedule taint, although there are {workers} workers");
-            findings.push(FindingBuilder::node(node, message));
-        }
-    }
 }
 
 fn stuck_scale_down(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {

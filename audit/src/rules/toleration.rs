@@ -65,16 +65,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::All(odd_time),
     },
     Rule {
-        id: "NL-TOL-005",
-        severity: Severity::Info,
-        sources: &[Source::Pods],
-        title: "pods tolerate not-ready and unreachable for different times",
-        why: "For users, both are the same outage. The difference is rarely intended.",
-        fix: "Set the same tolerationSeconds for both taints.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
-        check: Check::All(unequal),
-    },
-    Rule {
         id: "NL-TOL-006",
         severity: Severity::Error,
         sources: &[Source::Pods],
@@ -87,28 +77,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::All(void),
     },
     Rule {
-        id: "NL-TOL-008",
-        severity: Severity::Info,
-        sources: &[Source::Pods, Source::Workloads, Source::Budgets],
-        title: "a single replica with a budget is unavailable for minutes",
-        why: "If its node dies, the replica is unavailable for the grace period plus the \
-              toleration time. The budget does not help: it limits only voluntary disruptions.",
-        fix: "Run two replicas, or shorten the toleration.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
-        check: Check::All(single),
-    },
-    Rule {
-        id: "NL-TOL-010",
-        severity: Severity::Warning,
-        sources: &[Source::Pods],
-        title: "tolerations contradict each other",
-        why: "For each taint, only the first matching toleration counts. Their order decides, not \
-              the longer or shorter time.",
-        fix: "Keep only one of them.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: Check::All(contradiction),
-    },
-    Rule {
         id: "NL-TOL-011",
         severity: Severity::Warning,
         sources: &[Source::Pods],
@@ -118,17 +86,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Remove the toleration. DaemonSet pods get it automatically.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
         check: Check::All(on_cordoned),
-    },
-    Rule {
-        id: "NL-TOL-012",
-        severity: Severity::Info,
-        sources: &[Source::Pods],
-        title: "tolerations use operators that have no effect yet",
-        why: "Lt and Gt match no taint while the feature gate TaintTolerationComparisonOperators \
-              is disabled, which is the default.",
-        fix: "Use Equal or Exists.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: Check::All(comparison),
     },
 ];
 
@@ -265,91 +222,9 @@ fn odd_time(context: &Context<'_>, findings: &mut Findings<'_>) {
     });
 }
 
-/// Reports pods whose tolerations are wrong, with what is wrong.
-fn report_tolerations(
-    context: &Context<'_>,
-    findings: &mut Findings<'_>,
-    wrong: impl Fn(&[Toleration]) -> Option<String>,
-) {
-    let are_wrong = |tolerations: &[Toleration]| wrong(tolerations).is_some();
-    report(context, findings, are_wrong, |pod| {
-        wrong(&pod.spec.tolerations)
-    });
-}
-
-fn unequal(context: &Context<'_>, findings: &mut Findings<'_>) {
-    report_tolerations(context, findings, |tolerations| {
-        let not_ready = time(tolerations, NOT_READY).seconds()?;
-        let unreachable = time(tolerations, UNREACHABLE).seconds()?;
-        // NL-TOL-006 reports a time of 0, unless it is intended.
-        (not_ready != unreachable && not_ready > 0 && unreachable > 0)
-            .then(|| format!("not-ready {not_ready}s, unreachable {unreachable}s"))
-    });
-}
-
-fn single(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for entry in context.budgets() {
-        let [pod] = entry.pods.as_slice() else {
-            continue;
-        };
-        let seconds = time(&pod.spec.tolerations, UNREACHABLE).seconds();
-        let owner = context.owner_of(pod);
-        let one = context.snapshot.workloads.iter().any(|workload| {
-            workload.metadata.name == *owner.name
-                && workload.metadata.namespace == *owner.namespace
-                && workload.spec.replicas == Some(1)
-        });
-        if let Some(seconds) = seconds.filter(|seconds| one && *seconds >= 60) {
-            let grace = i64::from(context.settings.grace_period);
-            let message = format!(
-                "one replica: unavailable for about {grace}s + 5s + {seconds}s = {} if its node \
-                 dies",
-                format::duration(grace + 5 + seconds)
-            );
-            let found = owner.found(&entry.pods, message);
-            findings.push(found.with("seconds", grace + 5 + seconds));
-        }
-    }
-}
-
-fn contradiction(context: &Context<'_>, findings: &mut Findings<'_>) {
-    report_tolerations(context, findings, |tolerations| {
-        tolerations.iter().enumerate().find_map(|(index, first)| {
-            let same = |second: &&Toleration| {
-                (&second.key, &second.operator, &second.value, &second.effect)
-                    == (&first.key, &first.operator, &first.value, &first.effect)
-                    && second.toleration_seconds != first.toleration_seconds
-            };
-            let second = tolerations.iter().skip(index + 1).find(same)?;
-            Some(format!(
-                "{} {} {} and then {}: the first counts",
-                first.key,
-                first.effect,
-                seconds(first),
-                seconds(second)
-            ))
-        })
-    });
-}
-
-fn seconds(toleration: &Toleration) -> String {
-    let seconds = toleration.toleration_seconds;
-    seconds.map_or_else(|| "forever".into(), |seconds| format!("for {seconds}s"))
-}
-
 fn on_cordoned(context: &Context<'_>, findings: &mut Findings<'_>) {
-    report_tolerations(context, findings, |tolerations| {
-        let mut tolerations = tolerations.iter();
-        tolerations
-            .any(|t| t.key == UNSCHEDULABLE)
-            .then(|| format!("tolerates {UNSCHEDULABLE}"))
-    });
-}
-
-fn comparison(context: &Context<'_>, findings: &mut Findings<'_>) {
-    report_tolerations(context, findings, |tolerations| {
-        let mut tolerations = tolerations.iter();
-        let odd = tolerations.find(|t| t.operator == "Lt" || t.operator == "Gt")?;
-        Some(format!("{} {} {}", odd.key, odd.operator, odd.value))
+    let wrong = |tolerations: &[Toleration]| tolerations.iter().any(|t| t.key == UNSCHEDULABLE);
+    report(context, findings, wrong, |_| {
+        Some(format!("tolerates {UNSCHEDULABLE}"))
     });
 }

@@ -1,7 +1,5 @@
 //! VER: versions and operating systems.
 
-use std::collections::BTreeMap;
-
 use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
 use serde_json::Value;
@@ -9,7 +7,6 @@ use serde_json::Value;
 use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity, pools};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::allocatable::provider::Provider;
-use nodelife_core::format;
 use nodelife_core::machine::{Class, Machine};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
@@ -73,16 +70,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Machine(kernel),
     },
     Rule {
-        id: "NL-VER-006",
-        severity: Severity::Info,
-        sources: &[Source::Nodes],
-        title: "the pool's nodes run different operating system images",
-        why: "Nodes that were created at different times have different kernels and fixes.",
-        fix: "Recreate the older nodes from the current image.",
-        link: "https://kubernetes.io/docs/tasks/administer-cluster/cluster-upgrade/",
-        check: Check::All(images),
-    },
-    Rule {
         id: "NL-VER-007",
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
@@ -129,17 +116,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Configuration(two_managers),
     },
     Rule {
-        id: "NL-VER-011",
-        severity: Severity::Info,
-        sources: &[Source::Nodes],
-        title: "the node is more than 180 days old",
-        why: "Its image lacks the fixes of that time, and it is uncertain whether the node would \
-              survive a reboot.",
-        fix: "Recreate nodes regularly.",
-        link: "https://kubernetes.io/docs/tasks/administer-cluster/cluster-upgrade/",
-        check: Check::Machine(aged),
-    },
-    Rule {
         id: "NL-VER-012",
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
@@ -148,30 +124,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Enable only the features that you need.",
         link: "https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/",
         check: Check::Configuration(all_alpha),
-    },
-    Rule {
-        id: "NL-VER-013",
-        severity: Severity::Info,
-        sources: &[Source::Nodes],
-        title: "the machine has swap, and the kubelet's configuration was not read",
-        why: "A kubelet with failSwapOn: true, which is the default, does not start again on such \
-              a machine. With false, memorySwap.swapBehavior decides whether pods swap.",
-        fix: "Check the configuration, or audit with --configz.",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/swap-memory-management/",
-        check: Check::Machine(unknown_swap),
-    },
-    Rule {
-        id: "NL-VER-014",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the pool's nodes declare different features",
-        why: "The kubelets have the same version and container runtime, so either their feature \
-              gates differ, or a kubelet did not reach its runtime when it started. Pods that need \
-              a feature run only on the nodes that declare it.",
-        fix: "Configure the same featureGates in the whole pool, and restart the kubelets that \
-              differ.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-declared-features/",
-        check: Check::All(declared_features),
     },
 ];
 
@@ -298,42 +250,6 @@ fn mixed(context: &Context<'_>, findings: &mut Findings<'_>) {
     });
 }
 
-fn images(context: &Context<'_>, findings: &mut Findings<'_>) {
-    disagree(context, findings, "images", |node| {
-        &node.status.node_info.os_image
-    });
-}
-
-/// Compares what kubelets discover when they start (`pkg/kubelet/kubelet_node_declared_features.go`,
-/// v1.37.2): it depends on version, feature gates and container runtime.
-fn declared_features(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for (pool, nodes) in pools::pools(context) {
-        let mut alike: BTreeMap<_, Vec<&Node>> = BTreeMap::new();
-        for node in nodes {
-            let info = &node.status.node_info;
-            let programs = (&info.kubelet_version, &info.container_runtime_version);
-            alike.entry(programs).or_default().push(node);
-        }
-        for ((kubelet, _), nodes) in alike {
-            let features = nodes.iter().flat_map(|node| &node.status.declared_features);
-            let counts = pools::counts(features);
-            let some = counts.iter().filter(|(_, count)| **count < nodes.len());
-            let some: Vec<_> = some.map(|(name, n)| format!("{name} ({n})")).collect();
-            if some.is_empty() {
-                continue;
-            }
-            let message = format!(
-                "of {} with kubelet {kubelet}, only some declare {}",
-                format::count(nodes.len(), "node"),
-                format::list(some.iter().map(String::as_str))
-            );
-            let names = nodes.iter().map(|node| node.metadata.name.as_str());
-            let found = FindingBuilder::named("Pool", pool.name, message).on_all(names);
-            findings.push(found.with("features", some));
-        }
-    }
-}
-
 /// The last day of support of containerd 1.0 to 1.6 (`RELEASES.md`).
 const CONTAINERD_LAST_DAYS: [(u32, Date); 7] = [
     (0, date(2018, 12, 5)),
@@ -405,19 +321,6 @@ fn swap<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>>
     })
 }
 
-fn unknown_swap<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    // Containers have the swap of the machine that they share.
-    let is_shared = Machine::of(node).class == Class::Container;
-    if is_shared || context.config(&node.metadata.name).is_some() {
-        return None;
-    }
-    let swap = node.status.node_info.swap?.capacity;
-    (swap > 0).then(|| {
-        let message = format!("{} Mi of swap", swap >> 20);
-        FindingBuilder::node(node, message).with("bytes", swap)
-    })
-}
-
 fn wrong_label(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
     if !Machine::of(node).is_configurable() {
         return;
@@ -459,14 +362,6 @@ fn two_managers(node: &Node, config: &KubeletConfiguration) -> Option<String> {
     let systemd = SYSTEMD.iter().any(|name| image.contains(name));
     (systemd && config.cgroup_driver == "cgroupfs")
         .then(|| format!("cgroupDriver: cgroupfs on {image}, whose init is usually systemd"))
-}
-
-fn aged<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    const HALF_A_YEAR: i64 = 180 * 86_400;
-    let age = context.age(&node.metadata);
-    let age = age.filter(|age| *age > HALF_A_YEAR)?;
-    let message = format!("registered {} ago", format::duration(age));
-    Some(FindingBuilder::node(node, message).with("seconds", age))
 }
 
 fn all_alpha(_: &Node, config: &KubeletConfiguration) -> Option<String> {

@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use crate::context::{is_control_plane, is_open};
 use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::format;
-use nodelife_core::machine::{Class, Machine};
 use nodelife_core::object::Pod;
 use nodelife_core::snapshot::Source;
 use nodelife_core::text::Str;
-use nodelife_core::zone::{ZONE_LABEL, Zone, ZoneKey, ZoneState, failures_to_partial};
+use nodelife_core::zone::{ZONE_LABEL, Zone, ZoneState, failures_to_partial};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -36,17 +35,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Cluster(all_down),
     },
     Rule {
-        id: "NL-ZON-003",
-        severity: Severity::Info,
-        sources: &[Source::Nodes],
-        title: "a zone is too small for partial disruption",
-        why: "With one or two nodes, a zone is either healthy or fully disrupted. The controller \
-              never reduces its eviction rate there.",
-        fix: "No action is needed unless you rely on the reduced rate.",
-        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
-        check: Check::Cluster(tiny),
-    },
-    Rule {
         id: "NL-ZON-004",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
@@ -56,16 +44,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Restore the failed nodes, or delete those that no longer exist.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
         check: Check::Cluster(next_stops),
-    },
-    Rule {
-        id: "NL-ZON-005",
-        severity: Severity::Info,
-        sources: &[Source::Nodes],
-        title: "the zones differ greatly in size",
-        why: "The other zones cannot compensate for the loss of the largest zone.",
-        fix: "Give each zone the same number of nodes.",
-        link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/",
-        check: Check::Cluster(uneven),
     },
     Rule {
         id: "NL-ZON-006",
@@ -149,26 +127,6 @@ fn all_down(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn tiny(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let zones = &context.zones.zones;
-    let has_machines = |zone: &Zone| {
-        let mut nodes = context
-            .nodes()
-            .filter(|node| Machine::of(node).class != Class::VirtualKubelet);
-        nodes.any(|node| ZoneKey::of(&node.metadata.labels) == zone.key)
-    };
-    // A cluster with one small zone is just a small cluster.
-    let is_small = |zone: &&Zone| matches!(zone.size, 1 | 2) && zones.len() > 1;
-    for zone in zones.iter().filter(is_small) {
-        if !has_machines(zone) {
-            continue;
-        }
-        let message = format::count(zone.size, "node");
-        let found = FindingBuilder::zone(context, &zone.key, message);
-        findings.push(found.with("size", zone.size));
-    }
-}
-
 fn next_stops(context: &Context<'_>, findings: &mut Findings<'_>) {
     for zone in &context.zones.zones {
         let Some(border) = failures_to_partial(zone.size, &context.settings) else {
@@ -185,31 +143,6 @@ fn next_stops(context: &Context<'_>, findings: &mut Findings<'_>) {
             let found = FindingBuilder::zone(context, &zone.key, message);
             findings.push(found.with("size", zone.size).with("border", border));
         }
-    }
-}
-
-fn uneven(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let zones = context.zones.zones.iter();
-    let named = zones.filter(|zone| zone.size > 0 && !zone.key.zone.is_empty());
-    let least = named.clone().min_by_key(|zone| zone.size);
-    let (Some(least), Some(most)) = (least, named.max_by_key(|zone| zone.size)) else {
-        return;
-    };
-    if least.size * 2 < most.size {
-        let message = format!(
-            "{} has {}, {} has {}",
-            most.key,
-            format::count(most.size, "node"),
-            least.key,
-            format::count(least.size, "node")
-        );
-        findings.push(
-            FindingBuilder::cluster(message)
-                .with("largestZone", most.key.to_string())
-                .with("largestSize", most.size)
-                .with("smallestZone", least.key.to_string())
-                .with("smallestSize", least.size),
-        );
     }
 }
 

@@ -89,7 +89,6 @@ impl Sharing {
                 self.strings.share(text);
             }
         }
-        self.texts.share(&mut node.status.declared_features);
         let info = &mut node.status.node_info;
         for text in [
             &mut info.kernel_version,

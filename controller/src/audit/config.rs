@@ -23,10 +23,14 @@ pub(super) fn read(file: Option<&Path>) -> anyhow::Result<Selection> {
     let config: AuditConfig = serde_saphyr::from_str(&text)
         .map_err(|error| anyhow::anyhow!("{place}: {}", parse_error(&error.to_string())))?;
     let excludes = config.excludes(&place);
-    Ok(Selection {
+    let selection = Selection {
         excludes: excludes.map_err(|error| anyhow::anyhow!("{place}: {error}"))?,
         severities: config.severities(),
         severity: config.severity.unwrap_or_default(),
         ..Selection::default()
-    })
+    };
+    for removed in nodelife_audit::removed_in(&selection) {
+        tracing::warn!("{place}: {removed}");
+    }
+    Ok(selection)
 }

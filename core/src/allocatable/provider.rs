@@ -224,12 +224,6 @@ fn eks_memory(pods: i64) -> i64 {
         .saturating_mul(MIB)
 }
 
-/// The number of pods that an EKS reservation of `bytes` was computed for, where it is one.
-pub fn eks_pods(bytes: i64) -> Option<i64> {
-    let mebibytes = (bytes % MIB == 0).then_some(bytes / MIB - 255)?;
-    (mebibytes > 0 && mebibytes % 11 == 0).then_some(mebibytes / 11)
-}
-
 /// The curve of GKE, and of AKS before 1.29, cut to mebibytes.
 fn tiers_of_memory(memory: i64) -> i64 {
     let memory = memory / MIB * MIB;
@@ -319,14 +313,6 @@ mod tests {
         ] {
             assert_eq!(tiers(cores * 1000), reserved, "{cores} cores");
         }
-    }
-
-    #[test]
-    fn the_memory_of_eks_names_its_number_of_pods() {
-        assert_eq!(eks_memory(29), 574 * MIB);
-        assert_eq!(eks_pods(574 * MIB), Some(29));
-        assert_eq!(eks_pods(575 * MIB), None);
-        assert_eq!(eks_pods(0), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::meta::{nullable, quantities};
-use super::{Meta, ResourceList, Shared};
+use super::{Meta, ResourceList};
 use crate::text::Str;
 
 /// `v1` Node.
@@ -75,9 +75,6 @@ pub struct NodeStatus {
     /// Volumes that the kubelet holds mounted.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub volumes_in_use: Vec<Str>,
-    /// Features with a gate that the kubelet declares from 1.35 on (gate `NodeDeclaredFeatures`).
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
-    pub declared_features: Shared<Vec<Str>>,
 }
 
 impl Node {

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use jiff::Timestamp;
 use nodelife_audit::config;
 use nodelife_audit::config::AuditConfig;
-use nodelife_audit::{Exclude, Severities};
+use nodelife_audit::{Exclude, Selection, Severities};
 use nodelife_core::format;
 use nodelife_core::format::count;
 
@@ -188,6 +188,14 @@ impl ConfigFile {
                 ]);
             }
             printer.table(&table)?;
+        }
+        let selection = Selection {
+            excludes: self.excludes.clone(),
+            severities: self.severities.clone(),
+            ..Selection::default()
+        };
+        for removed in nodelife_audit::removed_in(&selection) {
+            printer.warn(removed);
         }
         let ended = self.ended(now).count();
         if ended > 0 {

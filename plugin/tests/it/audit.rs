@@ -341,6 +341,31 @@ fn a_selection_without_rules_is_a_usage_error() {
 }
 
 #[test]
+fn a_removed_rule_is_a_warning_and_never_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("nodelife.yaml");
+    let text = "apiVersion: nodelife.dev/v1alpha1\nkind: AuditConfig\n\
+                exclude: [{rules: [NL-REG-007], reason: known}]\nseverities: {NL-VER-011: info}\n";
+    std::fs::write(&config, text).unwrap();
+    let config = config.to_str().unwrap();
+    let audit = ["audit", "-f", SMALL, "--fail-on", "never"];
+    for (flags, removed) in [
+        (["--rule", "NL-REG-007"], "NL-REG-007"),
+        (["--skip-rule", "nl-zon-005"], "NL-ZON-005"),
+        (["--config", config], "NL-VER-011"),
+    ] {
+        let output = nodelife(&[&audit[..], &flags].concat()).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let warning = format!("Warning: {removed} was removed: ");
+        assert!(stderr.contains(&warning), "{stderr}");
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+    }
+    let checked = run(&["config", "check", config]);
+    assert!(checked.contains("NL-REG-007 was removed: "), "{checked}");
+    assert!(stdout(&["explain", "NL-REG-007"], 0).starts_with("NL-REG-007 was removed: "));
+}
+
+#[test]
 fn rules_without_their_data_are_one_line_and_verbose_names_them() {
     let told = |more: &[&'static str]| {
         let words = ["audit", "-f", SMALL, "-o", "csv"];
@@ -351,13 +376,13 @@ fn rules_without_their_data_are_one_line_and_verbose_names_them() {
     let (warning, rest) = short.split_once('\n').unwrap();
     // A missing permission is no matter of course.
     assert!(
-        warning.starts_with("Warning: not checked: NL-PDB-007, "),
+        warning.starts_with("Warning: not checked: NL-PDB-007: "),
         "{warning}"
     );
     assert!(warning.ends_with("not allowed to list deployments"));
     assert!(!rest.contains("Warning") && !rest.contains("NL-"), "{rest}");
     let (line, _) = rest.split_once('\n').unwrap();
-    let reason = " not checked: 38 need kubelet configurations (--configz), ";
+    let reason = " not checked: 33 need kubelet configurations (--configz), ";
     assert!(line.contains(reason), "{line}");
     assert!(line.ends_with("; -v=1 names them"), "{line}");
     let long = told(&["-v=1"]);

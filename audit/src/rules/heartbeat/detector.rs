@@ -3,7 +3,6 @@
 use crate::maintenance::{scheduled_condition, scheduled_taint};
 use crate::{Context, FindingBuilder, Findings, Severity};
 use nodelife_core::format;
-use nodelife_core::node_marks::{DRAIN_IN_PROGRESS, DRAINED};
 use nodelife_core::object::{Node, NodeCondition};
 
 const OWN: [&str; 5] = [
@@ -12,16 +11,6 @@ const OWN: [&str; 5] = [
     "DiskPressure",
     "PIDPressure",
     "NetworkUnavailable",
-];
-
-/// Conditions of the state of a node, which people and programs that drain it set
-/// (`core/v1/types.go` of k8s.io/api, v0.37.2).
-const LIFECYCLE: [&str; 5] = [
-    "GracefulNodeShutdownInProgress",
-    DRAIN_IN_PROGRESS,
-    DRAINED,
-    "MaintenancePlanned",
-    "MaintenanceInProgress",
 ];
 
 /// The condition by which k3s and RKE2 say whether a server is a voting member of etcd.
@@ -126,27 +115,6 @@ pub(super) fn etcd<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingB
         );
         found(node, condition, message).severity(Severity::Info)
     })
-}
-
-pub(super) fn no_detector(context: &Context<'_>, findings: &mut Findings<'_>) {
-    /// In smaller clusters people notice a broken machine.
-    const MANY: usize = 5;
-    let foreign = |node: &Node| {
-        let mut conditions = node.status.conditions.iter();
-        conditions.any(|condition| {
-            let kind = condition.kind.as_str();
-            let is_state = OWN.contains(&kind) || LIFECYCLE.contains(&kind) || kind == ETCD;
-            !is_state && !is_pressure(kind)
-        })
-    };
-    let nodes = context.snapshot.nodes.len();
-    if nodes >= MANY && !context.nodes().any(foreign) {
-        let message = format!(
-            "none of {} has a condition from a detector",
-            format::count(nodes, "node")
-        );
-        findings.push(FindingBuilder::cluster(message));
-    }
 }
 
 pub(super) fn unknown_condition(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {

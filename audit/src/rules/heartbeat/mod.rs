@@ -3,7 +3,6 @@
 mod detector;
 
 use crate::context::requested;
-use crate::pools::most_common;
 use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity, kubelet_config};
 use nodelife_core::format;
 use nodelife_core::object::Node;
@@ -113,17 +112,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::All(seldom),
     },
     Rule {
-        id: "NL-HB-009",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Leases],
-        title: "the lease duration differs from that of other nodes",
-        why: "A longer lease delays the detection of a dead node. A shorter lease causes false \
-              alarms.",
-        fix: "Set the same nodeLeaseDurationSeconds in all kubelet configurations.",
-        link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
-        check: Check::All(odd_duration),
-    },
-    Rule {
         id: "NL-HB-010",
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Events],
@@ -168,17 +156,6 @@ pub(super) const RULES: &[Rule] = &[
               machine.",
         link: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
         check: Check::EachNode(detector::custom),
-    },
-    Rule {
-        id: "NL-HB-014",
-        severity: Severity::Info,
-        sources: &[Source::Nodes],
-        title: "no detector watches the machines for faults",
-        why: "No node has a condition from node-problem-detector. Kernel deadlocks, read-only \
-              file systems and broken container runtimes stay undetected until pods fail.",
-        fix: "Install node-problem-detector, or the cloud provider's agent.",
-        link: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
-        check: Check::Cluster(detector::no_detector),
     },
     Rule {
         id: "NL-HB-015",
@@ -391,22 +368,6 @@ fn status_silent<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
         );
         FindingBuilder::node(node, message).with("secondsSinceStatus", status_age)
     })
-}
-
-fn odd_duration(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let duration = |node: &Node| {
-        let lease = context.lease(&node.metadata.name)?;
-        lease.spec.lease_duration_seconds
-    };
-    let Some(usual) = most_common(context.nodes().filter_map(duration)) else {
-        return;
-    };
-    for node in context.nodes() {
-        if let Some(own) = duration(node).filter(|own| *own != usual) {
-            let message = format!("the lease duration is {own}s; most nodes have {usual}s");
-            findings.push(FindingBuilder::node(node, message).with("seconds", own));
-        }
-    }
 }
 
 fn chatty(context: &Context<'_>, findings: &mut Findings<'_>) {

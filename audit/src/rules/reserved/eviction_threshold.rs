@@ -80,13 +80,6 @@ pub(super) fn reclaim(node: &Node, config: &KubeletConfiguration) -> Option<Stri
     })
 }
 
-pub(super) fn image_before_node(_: &Node, config: &KubeletConfiguration) -> Option<String> {
-    let percent = |signal| threshold(&config.eviction_hard, signal)?.percent();
-    let (node, image) = (percent("nodefs.available")?, percent("imagefs.available")?);
-    (image > node)
-        .then(|| format!("imagefs.available<{image}% evicts before nodefs.available<{node}%"))
-}
-
 pub(super) fn none_at_all(_: &Node, config: &KubeletConfiguration) -> Option<String> {
     let none = config.eviction_hard.is_empty();
     none.then(|| "evictionHard is empty".to_owned())

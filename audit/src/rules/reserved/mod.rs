@@ -141,19 +141,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Machine(provider::differs),
     },
     Rule {
-        id: "NL-RES-012",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the memory reservation was computed for a different maxPods",
-        why: "EKS reserves 11 Mi for each pod. If maxPods is overridden afterwards, the \
-              reservation does not change: it is too small for the additional pods, or it \
-              reserves memory for pods that can never run.",
-        fix: "Let the image compute both: set maxPods through nodeadm or --use-max-pods, not only \
-              in the kubelet's arguments.",
-        link: "https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html",
-        check: Check::Machine(provider::other_pods),
-    },
-    Rule {
         id: "NL-RES-013",
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
@@ -210,28 +197,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::EachNode(provider::idle_hugepages),
     },
     Rule {
-        id: "NL-RES-018",
-        severity: Severity::Info,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the number of processes per pod is unlimited",
-        why: "One pod can use all process IDs of the node. Then no process can start, including \
-              the kubelet's probes.",
-        fix: "Set podPidsLimit, or pid.available in evictionHard, or reserve pid.",
-        link: "https://kubernetes.io/docs/concepts/policy/pid-limiting/",
-        check: Check::Configuration(reservation::no_pid_limit),
-    },
-    Rule {
-        id: "NL-RES-019",
-        severity: Severity::Info,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "no ephemeral storage is reserved",
-        why: "System logs and images share the disk with the pods' ephemeral storage, but only \
-              the eviction threshold is kept back for them.",
-        fix: "Add ephemeral-storage to systemReserved or kubeReserved.",
-        link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#local-ephemeral-storage",
-        check: Check::Configuration(reservation::no_storage),
-    },
-    Rule {
         id: "NL-RES-020",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
@@ -264,19 +229,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Use larger nodes, or lower the requests of the DaemonSets.",
         link: "https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/",
         check: Check::EachNode(provider::overhead),
-    },
-    Rule {
-        id: "NL-RES-023",
-        severity: Severity::Info,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the imagefs threshold evicts pods before the nodefs threshold",
-        why: "If imagefs and nodefs are the same file system, the kubelet evicts pods at the \
-              higher of the two thresholds, but subtracts only the nodefs threshold from \
-              Allocatable.",
-        fix: "On nodes with one file system, set imagefs.available and nodefs.available to the \
-              same value.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
-        check: Check::Configuration(eviction_threshold::image_before_node),
     },
     Rule {
         id: "NL-RES-024",

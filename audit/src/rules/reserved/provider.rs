@@ -5,7 +5,7 @@ use crate::pools;
 use crate::pools::most_common;
 use crate::rules::reserved::reservation::{formula, kept_back};
 use crate::{Context, FindingBuilder, Findings};
-use nodelife_core::allocatable::provider::{Provider, eks_pods};
+use nodelife_core::allocatable::provider::Provider;
 use nodelife_core::machine::Machine;
 use nodelife_core::object::Node;
 use nodelife_core::quantity::Quantity;
@@ -71,36 +71,6 @@ fn is_chosen_by_owner(node: &Node, provider: Provider) -> bool {
 /// Within 5 %: the machine has some memory that neither the kernel nor the formula counts.
 fn is_near(amount: i64, expected: i64) -> bool {
     amount.abs_diff(expected) <= expected.unsigned_abs() / 20
-}
-
-pub(super) fn other_pods<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    if Provider::of(node) != Some(Provider::Eks) {
-        return None;
-    }
-    let config = context.config(&node.metadata.name);
-    let configured = config
-        .and_then(|config| config.kube_reserved.get("memory"))
-        .and_then(|text| Quantity::parse(text).ok()?.value());
-    // Without the configuration: the image's eviction threshold is 100Mi.
-    let reserved = configured.or_else(|| Some(kept(node)?.1.saturating_sub(100 * MIB)));
-    let computed = reserved.and_then(eks_pods)?;
-    let limit = capacity(node, "pods")?.value()?;
-    if computed == limit {
-        return None;
-    }
-    let message = format!(
-        "{} Mi reserved = 11 Mi × {computed} + 255 Mi, but maxPods is {limit}: {:+} Mi",
-        11 * computed + 255,
-        computed.saturating_sub(limit).saturating_mul(11)
-    );
-    let found = FindingBuilder::node(node, message)
-        .with("computedForPods", computed)
-        .with("pods", limit);
-    Some(if configured.is_some() {
-        found
-    } else {
-        found.inferred()
-    })
 }
 
 pub(super) fn outlier(context: &Context<'_>, findings: &mut Findings<'_>) {

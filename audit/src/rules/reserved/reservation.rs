@@ -214,18 +214,3 @@ pub(super) fn reserved_cpus(_: &Node, config: &KubeletConfiguration) -> Option<S
         )
     })
 }
-
-pub(super) fn no_pid_limit(_: &Node, config: &KubeletConfiguration) -> Option<String> {
-    let limited = config.pod_pids_limit.is_some_and(|limit| limit > 0)
-        || config.eviction_hard.contains_key("pid.available")
-        || config.kube_reserved.contains_key("pid")
-        || config.system_reserved.contains_key("pid");
-    (!limited).then(|| "neither podPidsLimit nor pid.available nor a reserved pid".to_owned())
-}
-
-pub(super) fn no_storage(_: &Node, config: &KubeletConfiguration) -> Option<String> {
-    const STORAGE: &str = "ephemeral-storage";
-    let reserved =
-        config.kube_reserved.contains_key(STORAGE) || config.system_reserved.contains_key(STORAGE);
-    (!reserved).then(|| format!("neither kubeReserved nor systemReserved names {STORAGE}"))
-}

@@ -1,6 +1,6 @@
 use nodelife_core::object::IntOrString;
 
-use super::cluster::{broken, delete, each_pod, first_pod};
+use super::cluster::{broken, delete, first_pod};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -137,19 +137,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
                 .metadata
                 .finalizers
                 .push("example.com/backup".into());
-        },
-    },
-    Fixture {
-        rule: "NL-PDB-010",
-        fires: |s| {
-            each_pod(s, "orders-db", |pod| {
-                pod.spec.termination_grace_period_seconds = Some(7200)
-            });
-        },
-        silent: |s| {
-            each_pod(s, "orders-db", |pod| {
-                pod.spec.termination_grace_period_seconds = Some(3600)
-            });
         },
     },
 ];

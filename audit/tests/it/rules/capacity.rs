@@ -29,17 +29,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-CAP-002",
-        fires: |s| {
-            let pod = first_pod(s, "orders-db");
-            request(pod, "cpu", "3");
-        },
-        silent: |s| {
-            let pod = first_pod(s, "orders-db");
-            request(pod, "cpu", "2");
-        },
-    },
-    Fixture {
         rule: "NL-CAP-003",
         fires: |s| {
             limit(first_pod(s, "cart"), "memory", "32Gi");
@@ -84,15 +73,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-CAP-008",
-        fires: |s| {
-            s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/26".into()];
-        },
-        silent: |s| {
-            s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/25".into()];
-        },
-    },
-    Fixture {
         rule: "NL-CAP-010",
         fires: |s| {
             configure(s, |c| c.pods_per_core = Some(10));
@@ -125,23 +105,3 @@ pub(super) const FIXTURES: &[Fixture] = &[
         silent: |s| each_pod(s, "frontend", |pod| request(pod, "cpu", "2")),
     },
 ];
-
-/// A small machine alone: its system's pods leave no room for any other.
-#[test]
-fn a_full_node_without_others_is_a_warning() {
-    use nodelife_audit;
-    use nodelife_audit::{Selection, Severity};
-    let severity = |single_node| {
-        let mut snapshot = super::cluster::healthy();
-        request(first_pod(&mut snapshot, "orders-db"), "cpu", "3");
-        let name = first_pod(&mut snapshot, "orders-db").spec.node_name.clone();
-        snapshot.nodes.retain(|node| node.metadata.name == name);
-        snapshot.single_node = single_node;
-        let now = snapshot.taken_at.unwrap();
-        let found = nodelife_audit::audit(&snapshot, &Selection::default(), now).findings;
-        let mut full = found.iter().filter(|found| found.rule == *"NL-CAP-002");
-        full.next().unwrap().severity
-    };
-    assert_eq!(severity(false), Severity::Warning);
-    assert_eq!(severity(true), Severity::Info, "others may have room");
-}

@@ -51,21 +51,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-CRT-007",
-        fires: |s| {
-            configure(s, |c| {
-                c.tls_cipher_suites
-                    .push("TLS_RSA_WITH_AES_128_GCM_SHA256".into())
-            });
-        },
-        silent: |s| {
-            configure(s, |c| {
-                c.tls_cipher_suites
-                    .push("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384".into())
-            });
-        },
-    },
-    Fixture {
         rule: "NL-CRT-008",
         fires: |s| {
             bind(s, "system:kubelet-api-admin", "User", "deployer");

@@ -213,19 +213,6 @@ pub(super) fn wait(pod: &mut Pod, seconds: i64) {
     }
 }
 
-/// Leaves one replica of `cart`.
-pub(super) fn single(snapshot: &mut Snapshot) {
-    let mut seen = false;
-    snapshot.pods.retain(|pod| {
-        !pod.metadata.name.starts_with("cart-") || !std::mem::replace(&mut seen, true)
-    });
-    for workload in &mut snapshot.workloads {
-        if workload.metadata.name.starts_with("cart") {
-            workload.spec.replicas = Some(1);
-        }
-    }
-}
-
 /// Breaks two replicas of `frontend`.
 pub(super) fn broken(snapshot: &mut Snapshot) {
     let pods = snapshot.pods.iter_mut();

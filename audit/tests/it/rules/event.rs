@@ -27,8 +27,8 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-EVT-004",
-        fires: |s| event(s, 0, "Rebooted", 1, 600),
-        silent: |s| event(s, 0, "Starting", 1, 600),
+        fires: |s| event(s, 0, "Rebooted", 2, 600),
+        silent: |s| event(s, 0, "Rebooted", 1, 600),
     },
     Fixture {
         rule: "NL-EVT-005",

@@ -1,4 +1,4 @@
-use super::cluster::{ago, condition, configure, each_node, event, heartbeat};
+use super::cluster::{ago, condition, configure, event, heartbeat};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -71,17 +71,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-HB-009",
-        fires: |s| {
-            s.leases[0].spec.lease_duration_seconds = Some(120);
-        },
-        silent: |s| {
-            for lease in &mut s.leases {
-                lease.spec.lease_duration_seconds = Some(120);
-            }
-        },
-    },
-    Fixture {
         rule: "NL-HB-010",
         fires: |s| {
             event(s, 0, "NodeNotReady", 4, 600);
@@ -116,17 +105,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
         silent: |s| {
             condition(s, 0, "EtcdIsVoter", "True", 60);
-        },
-    },
-    Fixture {
-        rule: "NL-HB-014",
-        fires: |s| {
-            each_node(s, |node| node.status.conditions.truncate(4));
-        },
-        silent: |s| {
-            let own = s.nodes[0].status.conditions.clone();
-            each_node(s, |node| node.status.conditions.truncate(4));
-            s.nodes[0].status.conditions = own;
         },
     },
     Fixture {
@@ -178,25 +156,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
 ];
-
-#[test]
-fn conditions_of_a_drain_are_no_detectors() {
-    let mut snapshot = super::cluster::healthy();
-    each_node(&mut snapshot, |node| node.status.conditions.truncate(4));
-    for (node, kind) in [
-        "DrainInProgress",
-        "MaintenancePlanned",
-        "SystemDiskContentionPressure",
-    ]
-    .iter()
-    .enumerate()
-    {
-        condition(&mut snapshot, node, kind, "False", 60);
-    }
-    assert!(super::finds(&snapshot, "NL-HB-014"));
-    condition(&mut snapshot, 3, "InstanceExpired", "False", 60);
-    assert!(!super::finds(&snapshot, "NL-HB-014"));
-}
 
 fn messages(snapshot: &nodelife_core::snapshot::Snapshot) -> Vec<(String, String)> {
     let selection = nodelife_audit::Selection::default();

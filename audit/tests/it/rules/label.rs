@@ -46,21 +46,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-LBL-005",
-        fires: |s| {
-            unlabel(s, 0, "node-role.kubernetes.io/worker");
-        },
-        silent: |s| {
-            each_node(s, |node| {
-                drop(
-                    node.metadata
-                        .labels
-                        .remove("node-role.kubernetes.io/worker"),
-                )
-            });
-        },
-    },
-    Fixture {
         rule: "NL-LBL-006",
         fires: |s| {
             label(
@@ -78,16 +63,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
                 "",
             );
             cordon(s, 0, 60);
-        },
-    },
-    Fixture {
-        rule: "NL-LBL-007",
-        fires: |s| {
-            label(s, 0, "node.kubernetes.io/exclude-disruption", "");
-        },
-        silent: |s| {
-            label(s, 0, "node.kubernetes.io/exclude-disruption", "");
-            label(s, 0, "node-role.kubernetes.io/control-plane", "");
         },
     },
     Fixture {

@@ -1,7 +1,7 @@
 use nodelife_core::object::NodeImage;
 use nodelife_core::snapshot::Snapshot;
 
-use super::cluster::{condition, configure, cordon, crowd, empty};
+use super::cluster::{condition, configure, cordon, empty};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -49,17 +49,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
         silent: |s| {
             configure(s, |c| c.container_log_max_size = "50Mi".into());
-        },
-    },
-    Fixture {
-        rule: "NL-OPS-007",
-        fires: |s| {
-            configure(s, |c| c.serialize_image_pulls = None);
-            crowd(s, "cart", 0, 50);
-        },
-        silent: |s| {
-            configure(s, |c| c.serialize_image_pulls = None);
-            crowd(s, "cart", 0, 40);
         },
     },
     Fixture {

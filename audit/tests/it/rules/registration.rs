@@ -71,23 +71,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-REG-007",
-        fires: |s| {
-            for address in &mut s.nodes[0].status.addresses {
-                if address.kind == *"Hostname" {
-                    address.address = "vm-17".into();
-                }
-            }
-        },
-        silent: |s| {
-            for address in &mut s.nodes[0].status.addresses {
-                if address.kind == *"Hostname" {
-                    address.address = address.address.to_uppercase().into();
-                }
-            }
-        },
-    },
-    Fixture {
         rule: "NL-REG-008",
         fires: |s| {
             taint(
@@ -157,21 +140,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         silent: |s| {
             s.nodes[0].status.conditions.clear();
             s.nodes[0].metadata.creation_timestamp = Some(ago(s, 60));
-        },
-    },
-    Fixture {
-        rule: "NL-REG-014",
-        fires: |s| {
-            s.nodes[0]
-                .status
-                .addresses
-                .retain(|a| a.kind != *"InternalIP");
-        },
-        silent: |s| {
-            s.nodes[0]
-                .status
-                .addresses
-                .retain(|a| a.kind == *"InternalIP");
         },
     },
 ];

@@ -170,22 +170,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-RES-012",
-        fires: |s| {
-            each_node(s, |node| {
-                for list in [&mut node.status.capacity, &mut node.status.allocatable] {
-                    list.insert("pods".into(), "20".into());
-                }
-            });
-        },
-        silent: |s| {
-            // Not a number that the formula gives.
-            configure(s, |c| {
-                drop(c.kube_reserved.insert("memory".into(), "900Mi".into()))
-            });
-        },
-    },
-    Fixture {
         rule: "NL-RES-013",
         fires: |s| {
             configure(s, |c| drop(c.eviction_hard.remove("imagefs.available")));
@@ -267,30 +251,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-RES-018",
-        fires: |s| {
-            configure(s, |c| {
-                c.pod_pids_limit = Some(-1);
-                drop(c.eviction_hard.remove("pid.available"));
-            });
-        },
-        silent: |s| {
-            configure(s, |c| c.pod_pids_limit = Some(-1));
-        },
-    },
-    Fixture {
-        rule: "NL-RES-019",
-        fires: |s| {
-            configure(s, |c| drop(c.kube_reserved.remove("ephemeral-storage")));
-        },
-        silent: |s| {
-            configure(s, |c| {
-                let kept = c.kube_reserved.remove("ephemeral-storage").unwrap();
-                c.system_reserved.insert("ephemeral-storage".into(), kept);
-            });
-        },
-    },
-    Fixture {
         rule: "NL-RES-020",
         fires: |s| {
             s.nodes[0]
@@ -339,25 +299,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
         silent: |s| {
             each_pod(s, "frontend", |pod| request(pod, "cpu", "1200m"));
-        },
-    },
-    Fixture {
-        rule: "NL-RES-023",
-        fires: |s| {
-            configure(s, |c| {
-                drop(
-                    c.eviction_hard
-                        .insert("imagefs.available".into(), "15%".into()),
-                )
-            });
-        },
-        silent: |s| {
-            configure(s, |c| {
-                drop(
-                    c.eviction_hard
-                        .insert("imagefs.available".into(), "5%".into()),
-                )
-            });
         },
     },
     Fixture {

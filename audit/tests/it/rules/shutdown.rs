@@ -2,9 +2,7 @@ use nodelife_audit::Selection;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
-use super::cluster::{
-    self, condition, configure, crowd, delete, each_pod, failed, group, label, taint,
-};
+use super::cluster::{self, condition, configure, delete, each_pod, group, label, taint};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -102,17 +100,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
         silent: |s| {
             label(s, 0, "eks.amazonaws.com/capacityType", "ON_DEMAND");
-        },
-    },
-    Fixture {
-        rule: "NL-SHD-010",
-        fires: |s| {
-            crowd(s, "cart", 0, 10);
-            failed(s, 10, "Terminated");
-        },
-        silent: |s| {
-            crowd(s, "cart", 0, 10);
-            failed(s, 9, "Terminated");
         },
     },
     Fixture {

@@ -1,6 +1,4 @@
-use super::cluster::{
-    condition, cordon, empty, first_pod, label, label_all_zones, taint, toleration,
-};
+use super::cluster::{condition, cordon, empty, first_pod, label_all_zones, taint, toleration};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -103,22 +101,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
                 "node.cloudprovider.kubernetes.io/shutdown",
                 "NoSchedule",
                 600,
-            );
-        },
-    },
-    Fixture {
-        rule: "NL-TNT-010",
-        fires: |s| {
-            label(s, 0, "node-role.kubernetes.io/control-plane", "");
-        },
-        silent: |s| {
-            label(s, 0, "node-role.kubernetes.io/control-plane", "");
-            taint(
-                s,
-                0,
-                "node-role.kubernetes.io/control-plane",
-                "NoSchedule",
-                60,
             );
         },
     },

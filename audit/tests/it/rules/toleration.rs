@@ -1,6 +1,6 @@
 use nodelife_core::object::Toleration;
 
-use super::cluster::{each_pod, single, toleration, wait};
+use super::cluster::{each_pod, toleration, wait};
 use super::fixture::Fixture;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -90,45 +90,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-TOL-005",
-        fires: |s| {
-            each_pod(s, "cart", |pod| {
-                pod.spec.tolerations[0].toleration_seconds = Some(30)
-            });
-        },
-        silent: |s| {
-            each_pod(s, "cart", |pod| wait(pod, 30));
-        },
-    },
-    Fixture {
-        rule: "NL-TOL-008",
-        fires: |s| {
-            single(s);
-            each_pod(s, "cart", |pod| wait(pod, 300));
-        },
-        silent: |s| {
-            single(s);
-            each_pod(s, "cart", |pod| wait(pod, 30));
-        },
-    },
-    Fixture {
-        rule: "NL-TOL-010",
-        fires: |s| {
-            each_pod(s, "cart", |pod| {
-                pod.spec
-                    .tolerations
-                    .push(toleration(NOT_READY, "Exists", Some(30)))
-            });
-        },
-        silent: |s| {
-            each_pod(s, "cart", |pod| {
-                pod.spec
-                    .tolerations
-                    .push(toleration(NOT_READY, "Exists", Some(300)))
-            });
-        },
-    },
-    Fixture {
         rule: "NL-TOL-011",
         fires: |s| {
             each_pod(s, "cart", |pod| {
@@ -144,23 +105,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
                 pod.spec
                     .tolerations
                     .push(toleration("example.com/unschedulable", "Exists", None))
-            });
-        },
-    },
-    Fixture {
-        rule: "NL-TOL-012",
-        fires: |s| {
-            each_pod(s, "cart", |pod| {
-                pod.spec
-                    .tolerations
-                    .push(toleration("example.com/sla", "Gt", None))
-            });
-        },
-        silent: |s| {
-            each_pod(s, "cart", |pod| {
-                pod.spec
-                    .tolerations
-                    .push(toleration("example.com/sla", "Equal", None))
             });
         },
     },

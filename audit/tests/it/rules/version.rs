@@ -1,8 +1,7 @@
 use nodelife_audit::{Selection, audit};
-use nodelife_core::object::{Node, NodeSwap};
-use nodelife_core::snapshot::Snapshot;
+use nodelife_core::object::NodeSwap;
 
-use super::cluster::{ago, configure, each_node, healthy, label, unlabel};
+use super::cluster::{configure, each_node, label, unlabel};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -55,17 +54,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-VER-006",
-        fires: |s| {
-            s.nodes[0].status.node_info.os_image = "Amazon Linux 2023.7.20260101".into();
-        },
-        silent: |s| {
-            each_node(s, |node| {
-                node.status.node_info.os_image = "Amazon Linux 2023.7.20260101".into()
-            });
-        },
-    },
-    Fixture {
         rule: "NL-VER-007",
         fires: |s| {
             configure(s, |c| c.fail_cgroup_v1 = Some(false));
@@ -111,15 +99,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-VER-011",
-        fires: |s| {
-            s.nodes[0].metadata.creation_timestamp = Some(ago(s, 181 * 86_400));
-        },
-        silent: |s| {
-            s.nodes[0].metadata.creation_timestamp = Some(ago(s, 179 * 86_400));
-        },
-    },
-    Fixture {
         rule: "NL-VER-012",
         fires: |s| {
             configure(s, |c| c.feature_gates = [("AllAlpha".into(), true)].into());
@@ -128,72 +107,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
             configure(s, |c| c.feature_gates = [("AllAlpha".into(), false)].into());
         },
     },
-    Fixture {
-        rule: "NL-VER-013",
-        fires: |s| {
-            s.kubelet_configs.clear();
-            s.nodes[0].status.node_info.swap = Some(NodeSwap { capacity: 8 << 30 });
-        },
-        silent: |s| {
-            s.kubelet_configs.clear();
-            s.nodes[0].status.node_info.swap = Some(NodeSwap { capacity: 0 });
-        },
-    },
-    Fixture {
-        rule: "NL-VER-014",
-        fires: |s| declare(s, |_| true),
-        // Another kubelet declares others.
-        silent: |s| {
-            s.nodes[0].status.node_info.kubelet_version = "v1.35.4-eks-3abbec1".into();
-            declare(s, |_| false);
-        },
-    },
 ];
-
-/// All nodes declare two features, the first node one of them if `also` says so.
-fn declare(snapshot: &mut Snapshot, also: fn(&Node) -> bool) {
-    each_node(snapshot, |node| {
-        node.status.declared_features = ["A".into(), "B".into()].into_iter().collect();
-    });
-    let first = &mut snapshot.nodes[0];
-    let own = if also(first) {
-        vec!["A".into()]
-    } else {
-        vec![]
-    };
-    first.status.declared_features = own.into();
-}
-
-#[test]
-fn the_features_that_only_some_nodes_declare_are_named() {
-    let says = |change: fn(&mut Snapshot)| {
-        let mut snapshot = healthy();
-        declare(&mut snapshot, |_| true);
-        change(&mut snapshot);
-        let selection = Selection {
-            rules: vec!["NL-VER-014".into()],
-            ..Selection::default()
-        };
-        let audit = audit(&snapshot, &selection, snapshot.taken_at.unwrap());
-        audit
-            .findings
-            .into_iter()
-            .next()
-            .map(|finding| finding.message)
-    };
-    assert_eq!(
-        says(|_| ()).unwrap(),
-        "of 9 nodes with kubelet v1.36.3-eks-3abbec1, only some declare B (8)"
-    );
-    // The runtime has features of its own, and nodes without a pool are not compared.
-    assert_eq!(
-        says(|s| {
-            s.nodes[0].status.node_info.container_runtime_version = "containerd://2.3.0".into();
-        }),
-        None
-    );
-    assert_eq!(says(|s| unlabel(s, 0, "eks.amazonaws.com/nodegroup")), None);
-}
 
 /// An input is judged by its own time: containerd 1.6 had fixes until August 2025.
 #[test]

@@ -20,15 +20,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-ZON-003",
-        fires: |s| {
-            s.nodes.remove(0);
-        },
-        silent: |s| {
-            s.nodes.truncate(2);
-        },
-    },
-    Fixture {
         rule: "NL-ZON-004",
         fires: |s| {
             widen(s);
@@ -37,15 +28,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         silent: |s| {
             widen(s);
             silence(s, 0..3);
-        },
-    },
-    Fixture {
-        rule: "NL-ZON-005",
-        fires: |s| {
-            s.nodes.truncate(7);
-        },
-        silent: |s| {
-            s.nodes.truncate(8);
         },
     },
     Fixture {

@@ -20,7 +20,7 @@ static TAINT: [Field; 4] = [
     field(4, "timeAdded", Time),
 ];
 
-static NODE_STATUS: [Field; 10] = [
+static NODE_STATUS: [Field; 9] = [
     field(1, "capacity", QUANTITIES),
     field(2, "allocatable", QUANTITIES),
     field(4, "conditions", Messages(&NODE_CONDITION)),
@@ -30,7 +30,6 @@ static NODE_STATUS: [Field; 10] = [
     field(8, "images", Messages(&IMAGE)),
     field(9, "volumesInUse", Texts),
     field(10, "volumesAttached", Messages(&ATTACHED_VOLUME)),
-    field(14, "declaredFeatures", Texts),
 ];
 
 static NODE_CONDITION: [Field; 6] = [

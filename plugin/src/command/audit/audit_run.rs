@@ -35,9 +35,14 @@ impl AuditRun {
         config: ConfigFile,
         cluster: &ClusterArgs,
         several: bool,
+        printer: &mut Printer,
     ) -> anyhow::Result<Self> {
+        let selection = selection(&args, &config, several)?;
+        for removed in nodelife_audit::removed_in(&selection) {
+            printer.warn(removed);
+        }
         Ok(Self {
-            selection: selection(&args, &config, several)?,
+            selection,
             baseline: baseline(&args)?,
             input: describe_input(&args, cluster),
             args,
@@ -305,7 +310,10 @@ fn check_rules(selection: &Selection, several: bool) -> Result<(), UsageError> {
         .collect();
     let mut comparing = nodelife_audit::BETWEEN_CLUSTERS.rules.iter();
     let compares = comparing.any(|rule| selection.wants(rule.id));
-    if wanted.iter().any(|rule| rule.can_check(selection)) || several && compares {
+    let mut named = selection.rules.iter();
+    let is_removed = named.any(|name| nodelife_audit::removed(name).is_some());
+    let can_check = wanted.iter().any(|rule| rule.can_check(selection));
+    if can_check || several && compares || wanted.is_empty() && is_removed {
         return Ok(());
     }
     let reason = match wanted.first() {

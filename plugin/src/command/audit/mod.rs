@@ -28,7 +28,7 @@ pub(crate) async fn run(
     if contexts.is_some() {
         several::check(&args)?;
     }
-    let run = AuditRun::new(args, config, cluster, contexts.is_some())?;
+    let run = AuditRun::new(args, config, cluster, contexts.is_some(), printer)?;
     if let Some(contexts) = contexts {
         return several::run(run, contexts, printer).await;
     }

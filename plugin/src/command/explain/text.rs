@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::RuleFormat;
 use crate::command::rules;
-use crate::exit::ExitStatus;
+use crate::exit::{ExitStatus, UsageError};
 use crate::output::{Cell, Printer, Table, style};
 use crate::report::word;
 
@@ -50,6 +50,13 @@ pub(super) fn rule(
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
     let Some(rule) = nodelife_audit::find(id) else {
+        if let Some(removed) = nodelife_audit::removed(id) {
+            if format != RuleFormat::Text {
+                return Err(UsageError(removed).into());
+            }
+            printer.paragraph(removed)?;
+            return Ok(ExitStatus::Done);
+        }
         let group = nodelife_audit::find_group(id).ok_or_else(|| rules::unknown(id, &TOPICS))?;
         return list(group.rules.iter(), format, no_headers, printer);
     };

@@ -379,7 +379,7 @@ fn limits(usage: &Usage, show: Show) -> Cell {
     format!("{percent} {amount}{unit}").into()
 }
 
-/// Full or nearly so: the thresholds of the rules NL-CAP-001 and NL-CAP-002.
+/// The colour of a share: overcommitted (as NL-CAP-001 reports it) or almost full.
 pub(super) fn fullness(percent: Option<f64>) -> anstyle::Style {
     match percent {
         Some(percent) if percent > 100.0 => style::ERROR,

@@ -2,7 +2,6 @@
 
 use nodelife_cluster::listing::{self, Listing};
 use nodelife_cluster::resource::Target;
-use nodelife_tests::Kubernetes;
 use serde_json::{Value, json};
 
 /// An object, its status, and what core has to have read of both.
@@ -77,13 +76,6 @@ fn node() -> Sample {
         "taints": [{"key": "k", "value": "v", "effect": "NoExecute",
                     "timeAdded": "2026-01-02T03:04:05Z"}],
     });
-    // The API server drops them before 1.36, where the feature gate is off.
-    let has_features = Kubernetes::current().unwrap().is_at_least("1.36").unwrap();
-    let declared = if has_features {
-        json!(["RestartAllContainersOnContainerExits"])
-    } else {
-        json!([])
-    };
     let status = json!({
         "capacity": {"cpu": "4", "memory": "8Gi"},
         "allocatable": {"cpu": "3920m", "memory": "7Gi"},
@@ -99,7 +91,6 @@ fn node() -> Sample {
         "images": [{"names": ["registry.example.com/a:1"], "sizeBytes": 9}],
         "volumesInUse": ["kubernetes.io/csi/d^v"],
         "volumesAttached": [{"name": "kubernetes.io/csi/d^v", "devicePath": ""}],
-        "declaredFeatures": declared,
     });
     let read = json!({"spec": spec, "status": {
         "capacity": status["capacity"], "allocatable": status["allocatable"],
@@ -107,7 +98,6 @@ fn node() -> Sample {
         "nodeInfo": status["nodeInfo"], "volumesInUse": status["volumesInUse"],
         "images": [{"sizeBytes": 9}],
         "volumesAttached": [{"name": "kubernetes.io/csi/d^v"}],
-        "declaredFeatures": status["declaredFeatures"],
     }});
     sample(
         &listing::NODES,

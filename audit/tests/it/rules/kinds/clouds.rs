@@ -124,7 +124,7 @@ pub(super) fn google_and_amazon() -> [Kind; 10] {
                 ("memory", "7910Mi", "7236Mi"),
                 ("pods", "58", "58"),
             ],
-            finds: &["NL-RES-012", "NL-RES-011"],
+            finds: &["NL-RES-011"],
             ..EKS
         },
         Kind {

@@ -1,7 +1,5 @@
 //! Nodes of distributions, and of clusters that are set up by hand.
 
-use nodelife_core::object::NodeSwap;
-
 use super::{Kind, NOTHING_RESERVED, OPENSHIFT, PLAIN, RKE2, VIRTUAL, condition, hostname, taint};
 
 pub(super) fn openshift() -> [Kind; 6] {
@@ -148,7 +146,7 @@ pub(super) fn small() -> [Kind; 4] {
     ]
 }
 
-pub(super) fn by_hand() -> [Kind; 12] {
+pub(super) fn by_hand() -> [Kind; 11] {
     [
         Kind {
             name: "kubeadm as installed",
@@ -190,15 +188,6 @@ pub(super) fn by_hand() -> [Kind; 12] {
             runtime: "docker://17.3.3",
             change: |node| condition(node, "DiskPressure", "True"),
             finds: &["NL-HB-011", "NL-VER-003", "NL-VER-004"],
-            ..PLAIN
-        },
-        Kind {
-            name: "kubeadm with swap",
-            change: |node| {
-                let swap = NodeSwap { capacity: 8 << 30 };
-                node.status.node_info.swap = Some(swap);
-            },
-            finds: &["NL-VER-013"],
             ..PLAIN
         },
         Kind {
