@@ -34,7 +34,6 @@ mod rules;
 mod selection;
 mod severities;
 
-use foldhash::HashSet;
 use jiff::Timestamp;
 
 pub use context::Context;
@@ -68,38 +67,9 @@ pub fn audit(snapshot: &Snapshot, selection: &Selection, now: Timestamp) -> Audi
     check(&context, selection)
 }
 
-/// What the rules found that read pods.
-pub fn found_by_pods(audit: &Audit) -> Audit {
-    let rules: HashSet<&str> = (catalogue().filter(|rule| rule.reads_pods()))
-        .map(|rule| rule.id)
-        .collect();
-    let mut found = Audit::default();
-    found.take_over(audit, |rule, _| rules.contains(rule));
-    found
-}
-
-/// As [`audit`], but the rules that read pods are not run: what they found is taken over from
-/// `before`, but for nodes that are gone. They are most of the work of a large cluster.
-pub fn audit_without_pods(
-    before: &Audit,
-    snapshot: &Snapshot,
-    selection: &Selection,
-    now: Timestamp,
-) -> Audit {
-    let now = snapshot.taken_at.unwrap_or(now);
-    let context = Context::new(snapshot, selection.zone_settings, now);
-    run(&context, selection, Some(before))
-}
-
 /// Runs the selected rules on the snapshot of a context.
 pub fn check<'a>(context: &'a Context<'a>, selection: &'a Selection) -> Audit {
-    run(context, selection, None)
-}
-
-/// Runs the selected rules, or takes over from `before` what those found that read pods.
-fn run<'a>(context: &'a Context<'a>, selection: &'a Selection, before: Option<&Audit>) -> Audit {
     let mut audit = Audit::default();
-    let mut taken_over: HashSet<&str> = HashSet::default();
     for rule in catalogue().filter(|rule| selection.wants(rule.id)) {
         if !rule.can_check(selection) {
             // Silent, unless the rule was named.
@@ -119,10 +89,6 @@ fn run<'a>(context: &'a Context<'a>, selection: &'a Selection, before: Option<&A
                 }
             }
         }
-        if before.is_some() && rule.reads_pods() {
-            taken_over.insert(rule.id);
-            continue;
-        }
         let mut findings = Findings {
             rule: rule.id,
             title: rule.title,
@@ -139,12 +105,6 @@ fn run<'a>(context: &'a Context<'a>, selection: &'a Selection, before: Option<&A
         audit.suppressed.append(&mut findings.suppressed);
         audit.findings.append(&mut findings.kept);
         audit.hidden.append(&mut findings.hidden);
-    }
-    if let Some(before) = before {
-        audit.take_over(before, |rule, subject| {
-            let is_gone = subject.kind == "Node" && context.node(&subject.name).is_none();
-            taken_over.contains(rule) && !is_gone
-        });
     }
     audit.findings.sort_by(|a, b| {
         (b.severity.cmp(&a.severity))

@@ -124,21 +124,6 @@ pub struct Audit {
     pub suppressed: Vec<Suppressed>,
 }
 
-impl Audit {
-    /// Takes over such results of another audit, by rule and subject.
-    pub(super) fn take_over(&mut self, other: &Self, such: impl Fn(&str, &Subject) -> bool) {
-        let of = |all: &[Finding]| -> Vec<Finding> {
-            let found = all.iter().filter(|one| such(&one.rule, &one.subject));
-            found.cloned().collect()
-        };
-        self.findings.append(&mut of(&other.findings));
-        self.hidden.append(&mut of(&other.hidden));
-        let suppressed = other.suppressed.iter();
-        let suppressed = suppressed.filter(|one| such(&one.rule, &one.subject));
-        self.suppressed.extend(suppressed.cloned());
-    }
-}
-
 /// What an audit found.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]

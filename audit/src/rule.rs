@@ -17,8 +17,7 @@ pub struct Rule {
     pub id: &'static str,
     /// The default; a finding may override it.
     pub severity: Severity,
-    /// The data that the rule needs; without it the rule is skipped. Pods among it decide how soon
-    /// the controller runs it ([`Rule::reads_pods`]).
+    /// The data that the rule needs; without it the rule is skipped.
     pub sources: &'static [Source],
     /// The fault, in a few words.
     pub title: &'static str,
@@ -56,12 +55,6 @@ impl Rule {
     /// The code of its group, `RES`.
     pub fn group(&self) -> &'static str {
         group_of(self.id)
-    }
-
-    /// Whether it goes through the pods, or through the budgets and workloads that they belong to.
-    pub fn reads_pods(&self) -> bool {
-        let of_pods = [Source::Pods, Source::Budgets, Source::Workloads];
-        self.sources.iter().any(|source| of_pods.contains(source))
     }
 
     /// Whether the selection has what the rule asks about: a rule about an upgrade needs the

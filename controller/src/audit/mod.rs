@@ -6,10 +6,8 @@
 //!                                                        └► AuditMetrics
 //! ```
 //!
-//! A whole audit checks all rules on the whole snapshot, since time itself may make a finding at any
-//! moment. It takes about a twentieth of a second of a core for 30,000 pods, so it comes every few
-//! seconds (`Pace`). A change that may be a fault by itself (`Early`) is audited at once; a node is,
-//! by the rules that read no pods. All but the Publisher is on a thread of its own.
+//! Each audit checks all rules on the whole snapshot, since time alone can make a finding, and then
+//! pauses ([`pause`]). All but the Publisher runs on a thread of its own.
 
 mod config;
 mod content;
@@ -17,7 +15,6 @@ mod feed;
 mod metrics;
 mod news;
 mod own_thread;
-mod pace;
 mod publisher;
 mod report;
 mod store;
@@ -34,11 +31,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-#[cfg(target_os = "linux")]
-use nix::sys::resource::{UsageWho, getrusage};
-#[cfg(target_os = "linux")]
-use nix::sys::time::TimeValLike;
-use nodelife_audit::{Audit, Selection};
+use nodelife_audit::Selection;
 use nodelife_cluster::snapshot::collect;
 use nodelife_cluster::{ApiError, Cluster, Configz};
 use nodelife_core::snapshot::{Snapshot, Source};
@@ -52,11 +45,15 @@ use self::feed::Feed;
 use self::metrics::AuditMetrics;
 use self::news::News;
 use self::own_thread::{Rests, on_own_thread};
-use self::pace::{Extent, Pace};
 use self::publisher::Publisher;
 use self::store::Store;
 use crate::part::{Part, Term};
 
+/// After an audit, a pause of so many times the time that it took, within these limits: audits take
+/// half a percent of a core up to about 30,000 pods, and a fault is in the next audit 10 s later at
+/// most.
+const PAUSE_FACTOR: u32 = 200;
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// How often the facts that cannot be watched are asked for: the server's version, whether the
 /// Node authorizer is on, and the configurations of kubelets.
 const BETWEEN_FACTS: Duration = Duration::from_mins(10);
@@ -123,11 +120,9 @@ impl AuditPart {
             pending().boxed()
         };
         let mut configurations_until = self.configz.then_some(begun + FIRST_CONFIGURATIONS);
-        let mut pace = Pace::new(begun);
-        let mut known = Audit::default();
+        let mut next = begun;
         loop {
-            let (due, extent) = pace.next();
-            let due = configurations_until.unwrap_or(due).max(due);
+            let due = configurations_until.unwrap_or(next).max(next);
             tokio::select! {
                 biased;
                 () = term.cancel.cancelled() => break,
@@ -149,23 +144,14 @@ impl AuditPart {
                 }
                 () = sleep_until(due), if has_facts => {
                     configurations_until = None;
-                    let now = cluster.clock().now();
-                    let took = self.check(extent, &mut store, &mut known, &mut news, wanted, now);
-                    if !wanted.borrow().is_empty() {
+                    let begun = Instant::now();
+                    if self.check(&mut store, &mut news, wanted, cluster.clock().now()) {
                         rests.begin();
                     }
-                    match took {
-                        Some(took) => pace.audited(extent, took, Instant::now()),
-                        None => pace.postponed(Instant::now()),
-                    }
+                    next = Instant::now() + pause(begun.elapsed());
                 }
                 change = feed.next() => match change {
-                    Some(change) => {
-                        change(&mut store);
-                        if let Some(extent) = store.take_wanted() {
-                            pace.want(extent, Instant::now());
-                        }
-                    }
+                    Some(change) => change(&mut store),
                     None => break,
                 },
             }
@@ -173,35 +159,26 @@ impl AuditPart {
         Ok(())
     }
 
-    /// Audits once, and returns the CPU time that it took; none while a list has not arrived. `known`
-    /// is what the rules that read pods found last.
+    /// Audits once. Returns false while a list has not arrived.
     fn check(
         &self,
-        extent: Extent,
         store: &mut Store,
-        known: &mut Audit,
         news: &mut News,
         wanted: &watch::Sender<Arc<Contents>>,
         now: Timestamp,
-    ) -> Option<Duration> {
-        let (begun, used) = (Instant::now(), cpu_time());
+    ) -> bool {
+        let begun = Instant::now();
         let contents = store.judge(now, |snapshot| {
-            let audit = match extent {
-                Extent::Whole => {
-                    let audit = nodelife_audit::audit(snapshot, &self.selection, now);
-                    *known = nodelife_audit::found_by_pods(&audit);
-                    audit
-                }
-                Extent::Nodes => {
-                    nodelife_audit::audit_without_pods(known, snapshot, &self.selection, now)
-                }
-            };
+            let audit = nodelife_audit::audit(snapshot, &self.selection, now);
             news.tell(&audit.findings, snapshot, now);
             let took = begun.elapsed();
             self.metrics
                 .observe(&audit, snapshot.nodes.len(), now, took);
             divide(audit, snapshot)
-        })?;
+        });
+        let Some(contents) = contents else {
+            return false;
+        };
         wanted.send_if_modified(|known| {
             let is_new = **known != contents;
             if is_new {
@@ -209,26 +186,14 @@ impl AuditPart {
             }
             is_new
         });
-        let took = used.zip(cpu_time());
-        Some(took.map_or_else(
-            || begun.elapsed(),
-            |(before, after)| after.saturating_sub(before),
-        ))
+        true
     }
 }
 
-/// The CPU time of this thread so far, where the system tells it: on a busy machine an audit takes
-/// longer, and no more of a core.
-fn cpu_time() -> Option<Duration> {
-    #[cfg(target_os = "linux")]
-    {
-        let usage = getrusage(UsageWho::RUSAGE_THREAD).ok()?;
-        let times = [usage.user_time(), usage.system_time()];
-        let micros: i64 = times.iter().map(TimeValLike::num_microseconds).sum();
-        Some(Duration::from_micros(micros.unsigned_abs()))
-    }
-    #[cfg(not(target_os = "linux"))]
-    None
+/// How long to pause after an audit that took this long.
+fn pause(took: Duration) -> Duration {
+    let (shortest, longest) = PAUSE;
+    (took * PAUSE_FACTOR).clamp(shortest, longest)
 }
 
 impl Part for AuditPart {

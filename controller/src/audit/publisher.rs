@@ -39,29 +39,6 @@ pub(super) struct Publisher {
     written: BTreeMap<String, Written>,
     /// Whether the cluster has the resource, if that is known.
     installed: Option<bool>,
-    digests: Digests,
-}
-
-/// The digests of what was last wanted. From one audit to the next few reports change.
-#[derive(Default)]
-struct Digests {
-    of: Arc<Contents>,
-    by_name: BTreeMap<String, Digest>,
-}
-
-impl Digests {
-    fn update(&mut self, contents: &Arc<Contents>) {
-        if Arc::ptr_eq(&self.of, contents) {
-            return;
-        }
-        let old = std::mem::replace(&mut self.of, Arc::clone(contents));
-        self.by_name.retain(|name, _| contents.contains_key(name));
-        for (name, content) in &**contents {
-            if old.get(name) != Some(content) {
-                self.by_name.insert(name.clone(), content.digest());
-            }
-        }
-    }
 }
 
 /// A report as it is in the cluster.
@@ -107,7 +84,6 @@ impl Publisher {
             cluster,
             written: BTreeMap::new(),
             installed: None,
-            digests: Digests::default(),
         }
     }
 
@@ -126,8 +102,7 @@ impl Publisher {
             let mut next = list_at;
             // Before the first audit there is no report at all, which is no reason to delete any.
             if self.installed == Some(true) && !contents.is_empty() {
-                self.digests.update(&contents);
-                let (due, later) = self.due(Instant::now());
+                let (due, later) = self.due(&contents, Instant::now());
                 next = later.map_or(next, |later| next.min(later));
                 self.write(due, &contents).await;
             }
@@ -206,12 +181,14 @@ impl Publisher {
     }
 
     /// What is due now, and when the next is.
-    fn due(&self, now: Instant) -> (Vec<Due>, Option<Instant>) {
+    fn due(&self, contents: &Contents, now: Instant) -> (Vec<Due>, Option<Instant>) {
         let mut due = Vec::new();
         let mut later: Option<Instant> = None;
         let unknown = Written::default();
-        let wanted = &self.digests.by_name;
-        for name in wanted
+        let wanted: BTreeMap<&String, Digest> = (contents.iter())
+            .map(|(name, content)| (name, content.digest()))
+            .collect();
+        for name in contents
             .keys()
             .chain(self.written.keys())
             .collect::<BTreeSet<_>>()

@@ -14,7 +14,6 @@ use nodelife_cluster::wire::Sharing;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
-use super::pace::Extent;
 use super::watched::{self, KINDS, Watched, forget};
 
 /// After so many changes equal strings of all objects are shared anew: those that only deleted
@@ -57,8 +56,6 @@ pub(super) struct Store {
     readings: BTreeMap<&'static str, Reading>,
     sharing: Sharing,
     changes: usize,
-    /// What the changes so far want an early audit of.
-    wanted: Option<Extent>,
 }
 
 impl Default for Store {
@@ -70,7 +67,6 @@ impl Default for Store {
             readings: waiting.collect(),
             sharing: Sharing::default(),
             changes: 0,
-            wanted: None,
         }
     }
 }
@@ -96,11 +92,6 @@ impl Store {
             self.snapshot.workloads = known;
         }
         Some(judged)
-    }
-
-    /// What the changes since this was asked last want an early audit of.
-    pub(super) fn take_wanted(&mut self) -> Option<Extent> {
-        self.wanted.take()
     }
 
     /// Takes over the server's version and the permissions of nodes: the answers of `other`, a
@@ -150,9 +141,6 @@ impl Store {
         }
         objects.sort_by(|a, b| watched.compare(a, b));
         self.settle(watched);
-        self.wanted = self
-            .wanted
-            .max(watched.early.as_ref().map(|early| early.extent));
         let list = watched.list(&mut self.snapshot);
         let start = list.partition_point(|one| watched.rank_of(one) < watched.rank);
         let end = list.partition_point(|one| watched.rank_of(one) <= watched.rank);
@@ -178,8 +166,6 @@ impl Store {
             Place::New(place) => place,
         });
         let known = place.and_then(|place| list.get_mut(place));
-        let wanted = watched.wanted(known.as_deref(), Some(&object));
-        self.wanted = self.wanted.max(wanted);
         match known {
             Some(known) => *known = object,
             None => list.push(object),
@@ -191,7 +177,6 @@ impl Store {
 
     fn remove<T: Object>(&mut self, watched: &Watched<T>, object: &T) {
         self.changes += 1;
-        self.wanted = self.wanted.max(watched.wanted(Some(object), None));
         let list = watched.list(&mut self.snapshot);
         let order = self.orders.entry(watched.source).or_default();
         let Some(place) = order.find(watched, list, object) else {

@@ -6,17 +6,14 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use jiff::Timestamp;
-use nodelife_audit::{
-    Audit, Finding, Rule, Selection, audit, audit_without_pods, find, found_by_pods,
-};
+use nodelife_audit::{Audit, Selection, audit};
 use nodelife_cluster::ApiError;
 use nodelife_cluster::listing::Object;
 use nodelife_cluster::watch::Update;
-use nodelife_core::object::{Budget, Meta, Pod, PodStatus, WorkloadKind};
+use nodelife_core::object::{Meta, WorkloadKind};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
 
-use super::pace::Extent;
 use super::store::Store;
 use super::watched::{self, Watched, forget};
 
@@ -175,97 +172,6 @@ fn facts(example: &Snapshot) -> Snapshot {
     }
 }
 
-/// What the rules found that read no pods.
-fn not_of_pods(audit: &Audit) -> impl Iterator<Item = &Finding> {
-    let reads_pods = |rule: &str| find(rule).is_some_and(Rule::reads_pods);
-    let findings = audit.findings.iter();
-    findings.filter(move |one| !reads_pods(&one.rule))
-}
-
-#[test]
-fn only_a_heartbeat_of_a_node_can_wait() {
-    let [example, _] = examples();
-    let node = example.nodes[0].clone();
-    let mut store = Store::default();
-    store.apply(&watched::NODES, Update::Listed(vec![node.clone()]));
-    assert_eq!(store.take_wanted(), Some(Extent::Nodes));
-    assert_eq!(store.take_wanted(), None);
-    let mut beat = node.clone();
-    beat.metadata.resource_version = Str::from("123456789");
-    for condition in &mut beat.status.conditions {
-        condition.last_heartbeat_time = example.taken_at;
-    }
-    store.apply(&watched::NODES, Update::Applied(beat.clone()));
-    assert_eq!(store.take_wanted(), None);
-    let mut fault = beat.clone();
-    fault.status.conditions[0].status = Str::from("Unknown");
-    store.apply(&watched::NODES, Update::Applied(fault));
-    assert_eq!(store.take_wanted(), Some(Extent::Nodes));
-    store.apply(&watched::NODES, Update::Deleted(beat));
-    assert_eq!(store.take_wanted(), Some(Extent::Nodes));
-}
-
-#[test]
-fn the_usual_life_of_a_pod_can_wait() {
-    let [example, _] = examples();
-    let of_a_controller = |pod: &&Pod| pod.metadata.controller().is_some();
-    let usual = example.pods.iter().find(of_a_controller).unwrap();
-    let mut store = Store::default();
-    store.apply(&watched::PODS, Update::Listed(Vec::new()));
-    assert_eq!(store.take_wanted(), Some(Extent::Whole));
-    let mut early = |change: &dyn Fn(&mut Pod)| {
-        let mut pod = usual.clone();
-        change(&mut pod);
-        store.apply(&watched::PODS, Update::Applied(pod));
-        store.take_wanted() == Some(Extent::Whole)
-    };
-    assert!(!early(&|pod| pod.status = PodStatus::default()), "comes");
-    assert!(!early(&|_| ()), "runs");
-    assert!(!early(
-        &|pod| pod.metadata.deletion_timestamp = example.taken_at
-    ));
-    let protect = |pod: &mut Pod| {
-        let annotation = (Str::from("karpenter.sh/do-not-disrupt"), Str::from("true"));
-        pod.metadata.annotations = [annotation].into_iter().collect();
-    };
-    assert!(early(&protect));
-    assert!(!early(&protect));
-    assert!(early(&|_| ()), "is no longer protected");
-    assert!(early(&|pod| pod.metadata.labels = [].into_iter().collect()));
-    assert!(early(
-        &|pod| pod.metadata.owner_references = Vec::new().into()
-    ));
-    store.apply(&watched::PODS, Update::Deleted(usual.clone()));
-    assert_eq!(store.take_wanted(), None);
-    let mut bare = usual.clone();
-    bare.metadata.owner_references = Vec::new().into();
-    bare.metadata.name = Str::from("bare");
-    store.apply(&watched::PODS, Update::Applied(bare));
-    assert_eq!(store.take_wanted(), Some(Extent::Whole));
-}
-
-#[test]
-fn a_budget_waits_for_the_disruption_controller_alone() {
-    let mut store = Store::default();
-    store.apply(&watched::BUDGETS, Update::Listed(Vec::new()));
-    store.take_wanted();
-    let mut budget = Budget::default();
-    budget.metadata.generation = Some(1);
-    let mut early = |budget: &Budget| {
-        store.apply(&watched::BUDGETS, Update::Applied(budget.clone()));
-        store.take_wanted()
-    };
-    assert_eq!(early(&budget), None, "is made");
-    budget.status.observed_generation = 1;
-    assert_eq!(early(&budget), Some(Extent::Whole), "is taken up");
-    budget.status.current_healthy = 1;
-    assert_eq!(early(&budget), None, "counts");
-    budget.metadata.generation = Some(2);
-    assert_eq!(early(&budget), None, "is changed");
-    budget.status.observed_generation = 2;
-    assert_eq!(early(&budget), Some(Extent::Whole), "is taken up again");
-}
-
 #[test]
 fn a_watched_cluster_has_the_findings_of_one_read_anew() {
     let examples = examples();
@@ -282,7 +188,6 @@ fn a_watched_cluster_has_the_findings_of_one_read_anew() {
             kind.list(&mut store);
         }
         let judge = |snapshot: &Snapshot| audit(snapshot, &Selection::default(), now);
-        let before = found_by_pods(&store.judge(now, judge).unwrap());
         for _ in 0..random.usize(0..EVENTS) {
             let kind = random.usize(0..kinds.len());
             kinds[kind].step(&mut random, &mut store);
@@ -295,13 +200,6 @@ fn a_watched_cluster_has_the_findings_of_one_read_anew() {
             assert_eq!(one, other, "seed {seed}");
         }
         assert_eq!(watched, expected, "seed {seed}");
-        let judge =
-            |snapshot: &Snapshot| audit_without_pods(&before, snapshot, &Selection::default(), now);
-        let nodes = store.judge(now, judge).unwrap();
-        assert!(
-            not_of_pods(&nodes).eq(not_of_pods(&expected)),
-            "seed {seed}"
-        );
     }
     assert!(most > 50, "the sequences make few findings: {most}");
 }
