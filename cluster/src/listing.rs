@@ -8,15 +8,15 @@ use nodelife_core::object::{
     Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Meta, Node, PersistentVolume,
     Pod, SigningRequest, VolumeAttachment, Workload, WorkloadKind, WorkloadSpec, WorkloadStatus,
 };
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::resource::Resource;
 use crate::wire::schema::{self, Message};
 use crate::wire::{self, DecodeError, Encoding, Sharing, trim_meta, trim_pod};
 
 /// A type of core that the API server can list.
-pub trait Object: Clone + Send + Sync + Sized + 'static {
+pub trait Object: Serialize + DeserializeOwned + Clone + Send + Sync + Sized + 'static {
     /// The shape of one item; the type itself unless it serves several kinds.
     type Item: DeserializeOwned + Send;
 

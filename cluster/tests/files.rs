@@ -137,6 +137,20 @@ fn a_folder_is_read_with_the_kubelets_configurations() {
 }
 
 #[test]
+fn an_object_of_any_kind_in_two_files_counts_once() {
+    let files = Files::new();
+    let list = br#"{"apiVersion":"v1","kind":"List","items":[
+        {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"a"}},
+        {"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"namespace":"x","name":"a"}},
+        {"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"namespace":"x","name":"a"}}]}"#;
+    files.put("one.json", list);
+    files.put("two.json", list);
+    let read = snapshot::read(&[files.0.path().to_owned()]).unwrap();
+    assert_eq!(read.snapshot.count(Source::Volumes), 1);
+    assert_eq!(read.snapshot.count(Source::Workloads), 2);
+}
+
+#[test]
 fn a_snapshot_comes_back_as_it_was_written() {
     let mut snapshot = Snapshot {
         server_version: Some(Str::from("v1.36.3")),

@@ -14,76 +14,55 @@ use crate::object::{
 };
 use crate::text::Str;
 
-/// A kind of data that a rule or a plan may need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Source {
-    Nodes,
-    /// Leases of `kube-node-lease`.
-    Leases,
+macro_rules! sources {
+    ($($(#[$doc:meta])? $source:ident => $noun:literal,)*) => {
+        /// A kind of data that a rule or a plan may need.
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(rename_all = "camelCase")]
+        pub enum Source {
+            $($(#[$doc])? $source,)*
+        }
+
+        impl Source {
+            pub const ALL: [Self; [$($noun),*].len()] = [$(Self::$source),*];
+
+            /// Its name for people, in the plural.
+            pub fn noun(self) -> &'static str {
+                match self {
+                    $(Self::$source => $noun,)*
+                }
+            }
+        }
+    };
+}
+
+sources! {
+    Nodes => "nodes",
+    Leases => "leases of kube-node-lease",
     /// Pods of all namespaces.
-    Pods,
+    Pods => "pods",
     /// PodDisruptionBudgets of all namespaces.
-    Budgets,
+    Budgets => "disruption budgets",
     /// Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and ReplicationControllers.
-    Workloads,
-    KubeletConfigs,
-    Volumes,
-    VolumeAttachments,
-    CsiNodes,
-    SigningRequests,
-    ClusterRoles,
-    ClusterRoleBindings,
+    Workloads => "workloads",
+    KubeletConfigs => "kubelet configurations",
+    Volumes => "persistent volumes",
+    VolumeAttachments => "volume attachments",
+    CsiNodes => "CSI nodes",
+    SigningRequests => "certificate signing requests",
+    ClusterRoles => "cluster roles",
+    ClusterRoleBindings => "cluster role bindings",
     /// Events about nodes.
-    Events,
-    NodeAuthorizer,
-    NodeRestriction,
+    Events => "events",
+    NodeAuthorizer => "the Node authorizer",
+    NodeRestriction => "NodeRestriction",
     /// The API server's time when the lists were read.
-    Clock,
+    Clock => "the API server's clock",
 }
 
 impl Source {
-    pub const ALL: [Self; 16] = [
-        Self::Nodes,
-        Self::Leases,
-        Self::Pods,
-        Self::Budgets,
-        Self::Workloads,
-        Self::KubeletConfigs,
-        Self::Volumes,
-        Self::VolumeAttachments,
-        Self::CsiNodes,
-        Self::SigningRequests,
-        Self::ClusterRoles,
-        Self::ClusterRoleBindings,
-        Self::Events,
-        Self::NodeAuthorizer,
-        Self::NodeRestriction,
-        Self::Clock,
-    ];
-
-    /// What people call it, in the plural.
-    pub fn noun(self) -> &'static str {
-        match self {
-            Self::Nodes => "nodes",
-            Self::Leases => "leases of kube-node-lease",
-            Self::Pods => "pods",
-            Self::Budgets => "disruption budgets",
-            Self::Workloads => "workloads",
-            Self::KubeletConfigs => "kubelet configurations",
-            Self::Volumes => "persistent volumes",
-            Self::VolumeAttachments => "volume attachments",
-            Self::CsiNodes => "CSI nodes",
-            Self::SigningRequests => "certificate signing requests",
-            Self::ClusterRoles => "cluster roles",
-            Self::ClusterRoleBindings => "cluster role bindings",
-            Self::Events => "events",
-            Self::NodeAuthorizer => "the Node authorizer",
-            Self::NodeRestriction => "NodeRestriction",
-            Self::Clock => "the API server's clock",
-        }
-    }
-
     /// Whether a flag has to ask for it: it takes more than the right to read.
     pub fn is_asked_for_apart(self) -> bool {
         matches!(self, Self::KubeletConfigs | Self::NodeRestriction)

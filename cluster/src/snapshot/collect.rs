@@ -1,21 +1,22 @@
 //! Collects a snapshot from a live cluster, all lists at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
 use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::object::Workload;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
 use super::access;
+use super::gathered::append;
+use super::kinds::{Kind, Visitor, each_kind};
 use crate::client::Cluster;
 use crate::error::ApiError;
 use crate::kubelet::{self, Configz, Kubelets};
-use crate::list::ListFilter;
-use crate::listing::{self, Listing, Object};
+use crate::list::Progress;
+use crate::listing::Object;
 use crate::request::Call;
 use crate::resource::NODES;
 
@@ -61,56 +62,22 @@ pub async fn collect(
             snapshot.missing.insert(source, Str::from("not requested"));
         }
     }
-    let lists = Lists {
+    let mut lists = Lists {
         cluster,
         sources,
         note: &note,
+        reads: Vec::new(),
     };
-    // The pods take longest; the rest comes in beside them.
-    let about_nodes = ListFilter {
-        fields: Some("involvedObject.kind=Node".to_owned()),
-        ..ListFilter::default()
-    };
-    let (
-        pods,
-        nodes,
-        leases,
-        budgets,
-        workloads,
-        volumes,
-        attachments,
-        csi_nodes,
-        requests,
-        roles,
-        bindings,
-        events,
-    ) = futures::join!(
-        lists.one(Source::Pods, &listing::PODS),
-        lists.one(Source::Nodes, &listing::NODES),
-        lists.one(Source::Leases, &listing::LEASES),
-        lists.one(Source::Budgets, &listing::BUDGETS),
-        lists.workloads(),
-        lists.one(Source::Volumes, &listing::VOLUMES),
-        lists.one(Source::VolumeAttachments, &listing::VOLUME_ATTACHMENTS),
-        lists.one(Source::CsiNodes, &listing::CSI_NODES),
-        lists.one(Source::SigningRequests, &listing::SIGNING_REQUESTS),
-        lists.one(Source::ClusterRoles, &listing::CLUSTER_ROLES),
-        lists.one(Source::ClusterRoleBindings, &listing::CLUSTER_ROLE_BINDINGS),
-        lists.select(Source::Events, &listing::EVENTS, about_nodes),
-    );
-    let missing = &mut snapshot.missing;
-    snapshot.pods = or_missing(pods, Source::Pods, missing)?.unwrap_or_default();
-    snapshot.nodes = or_missing(nodes, Source::Nodes, missing)?.unwrap_or_default();
-    snapshot.leases = or_missing(leases, Source::Leases, missing)?.unwrap_or_default();
-    snapshot.budgets = or_missing(budgets, Source::Budgets, missing)?.unwrap_or_default();
-    snapshot.workloads = or_missing(workloads, Source::Workloads, missing)?.unwrap_or_default();
-    snapshot.volumes = or_missing(volumes, Source::Volumes, missing)?;
-    snapshot.volume_attachments = or_missing(attachments, Source::VolumeAttachments, missing)?;
-    snapshot.csi_nodes = or_missing(csi_nodes, Source::CsiNodes, missing)?;
-    snapshot.signing_requests = or_missing(requests, Source::SigningRequests, missing)?;
-    snapshot.cluster_roles = or_missing(roles, Source::ClusterRoles, missing)?;
-    snapshot.cluster_role_bindings = or_missing(bindings, Source::ClusterRoleBindings, missing)?;
-    snapshot.events = or_missing(events, Source::Events, missing)?;
+    each_kind(&mut lists);
+    for (source, read) in futures::future::join_all(lists.reads).await {
+        if let Some(fill) = or_missing(read.map(Some), source, &mut snapshot.missing)? {
+            fill(&mut snapshot);
+        }
+    }
+    // All kinds or none: an owner that is not in a list is taken for gone.
+    if snapshot.missing.contains_key(&Source::Workloads) {
+        snapshot.workloads.clear();
+    }
     if sources.contains(&Source::KubeletConfigs) {
         configurations(cluster, configz, &mut snapshot, &note).await;
     }
@@ -228,58 +195,48 @@ fn or_missing<T>(
             | ApiError::TooLarge { .. }
             | ApiError::Malformed { .. }),
         ) => {
-            missing.insert(source, Str::from(error.to_string()));
+            let reason = || Str::from(error.to_string());
+            missing.entry(source).or_insert_with(reason);
             Ok(None)
         }
         Err(error) => Err(error),
     }
 }
 
+/// Puts what was listed into the snapshot.
+type Fill = Box<dyn FnOnce(&mut Snapshot) + Send>;
+
+/// Lists each kind of the sources.
 struct Lists<'a, N> {
     cluster: &'a Cluster,
     sources: &'a BTreeSet<Source>,
     note: &'a N,
+    reads: Vec<BoxFuture<'a, (Source, Result<Fill, ApiError>)>>,
 }
 
-/// What a list came to; none if it not requested.
-type Outcome<T> = Result<Option<Vec<T>>, ApiError>;
-
-impl<N: Fn(SourceProgress) + Sync> Lists<'_, N> {
-    async fn one<T: Object>(&self, source: Source, listing: &'static Listing<T>) -> Outcome<T> {
-        self.select(source, listing, ListFilter::default()).await
-    }
-
-    async fn select<T: Object>(
-        &self,
-        source: Source,
-        listing: &'static Listing<T>,
-        filter: ListFilter,
-    ) -> Outcome<T> {
+impl<N: Fn(SourceProgress) + Send + Sync> Visitor for Lists<'_, N> {
+    fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
+        let source = kind.source;
         if !self.sources.contains(&source) {
-            return Ok(None);
+            return;
         }
-        let listed = AtomicUsize::new(0);
-        let list = self.cluster.list(listing, &filter, |progress| {
-            let before = listed.swap(progress.listed, Relaxed);
-            (self.note)(SourceProgress {
-                source,
-                added: progress.listed.saturating_sub(before),
-                consistent: progress.consistent,
+        let (cluster, note) = (self.cluster, self.note);
+        let read = async move {
+            let mut before = 0;
+            let progress = |progress: Progress| {
+                note(SourceProgress {
+                    source,
+                    added: progress.listed.saturating_sub(before),
+                    consistent: progress.consistent,
+                });
+                before = progress.listed;
+            };
+            let listed = cluster.list(kind.listing, &kind.filter(), progress).await;
+            let fill = listed.map(|listed| -> Fill {
+                Box::new(move |snapshot| append((kind.list)(snapshot), listed.items))
             });
-        });
-        // Boxed: thirteen of these side by side are too much for a stack.
-        let listed = Box::pin(list).await?;
-        Ok(Some(listed.items))
-    }
-
-    /// All kinds or none: an owner that is not in a list is taken for gone.
-    async fn workloads(&self) -> Outcome<Workload> {
-        let lists = listing::WORKLOADS
-            .iter()
-            .map(|listing| self.one(Source::Workloads, listing));
-        let lists = futures::future::try_join_all(lists).await?;
-        let lists = lists.into_iter().collect::<Option<Vec<_>>>();
-        // Not `concat`, which copies every object.
-        Ok(lists.map(|lists| lists.into_iter().flatten().collect()))
+            (source, fill)
+        };
+        self.reads.push(read.boxed());
     }
 }

@@ -12,10 +12,11 @@ use nodelife_core::snapshot::Source;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::gathered::Gathered;
-use super::kind::{KIND, ObjectKind};
+use super::kinds::ObjectKind;
 use super::piece::{Kept, Piece, StreamError};
 use super::shape;
 use super::stream::{Inside, Stream};
+use super::write::KIND;
 
 /// Reads all documents of a stream.
 pub(super) fn read(stream: &mut Stream<'_>) -> Result<Gathered, StreamError> {
@@ -203,7 +204,7 @@ impl Document {
     fn member(&mut self, key: &str, stream: &mut Stream<'_>) -> Result<(), StreamError> {
         let gathered = &mut self.gathered;
         if let Some(known) = ObjectKind::of_list(key) {
-            known.mark(&mut gathered.snapshot);
+            gathered.mark(known);
             return stream.list(|piece| gathered.object(known, piece));
         }
         let snapshot = &mut gathered.snapshot;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::MultiGzDecoder;
 use foldhash::{HashMap, HashSet};
 use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::object::{Meta, Node};
+use nodelife_core::object::Node;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 use serde::de::{Deserialize, Deserializer, Error as _};
@@ -17,9 +17,10 @@ use thiserror::Error;
 use super::archive;
 use super::document;
 use super::gathered::Gathered;
-use super::kind::source_of;
+use super::kinds::{Kind, Visitor, each_kind, source_of};
 use super::piece::StreamError;
 use super::stream::Stream;
+use crate::listing::Object;
 
 /// Bytes read at once.
 const BUFFER: usize = 128 << 10;
@@ -370,18 +371,10 @@ fn gzip_error(path: &Path, error: &io::Error) -> FileError {
 fn complete(all: Gathered, left_out: usize) -> FromFiles {
     let mut snapshot = all.snapshot;
     let contradictory_nodes = contradictory(&snapshot.nodes);
-    once(&mut snapshot.nodes, |node| &node.metadata);
+    each_kind(&mut Once(&mut snapshot));
     if all.snapshots == 0 {
         snapshot.single_node = all.single_nodes > 0 && snapshot.nodes.len() == 1;
     }
-    once(&mut snapshot.pods, |pod| &pod.metadata);
-    once(&mut snapshot.leases, |lease| &lease.metadata);
-    once(&mut snapshot.budgets, |budget| &budget.metadata);
-    let mut seen = HashSet::default();
-    snapshot.workloads.retain(|workload| {
-        let meta = &workload.metadata;
-        seen.insert((workload.kind, meta.namespace.clone(), meta.name.clone()))
-    });
     for source in Source::ALL {
         let here = match source {
             Source::Workloads => REQUIRED_WORKLOADS
@@ -392,7 +385,7 @@ fn complete(all: Gathered, left_out: usize) -> FromFiles {
             Source::NodeRestriction => snapshot.node_restriction.is_some(),
             // The snapshot itself says whether it has one.
             Source::Clock => true,
-            _ => all.kinds.iter().any(|kind| source_of(kind) == source),
+            _ => all.kinds.iter().any(|kind| source_of(kind) == Some(source)),
         };
         if here {
             snapshot.missing.remove(&source);
@@ -422,14 +415,22 @@ fn contradictory(nodes: &[Node]) -> Vec<Str> {
     names.into_iter().collect()
 }
 
-fn once<T>(objects: &mut Vec<T>, meta: impl Fn(&T) -> &Meta) {
-    let mut seen =
-        HashSet::with_capacity_and_hasher(objects.len(), foldhash::fast::RandomState::default());
-    objects.retain(|object| {
-        let meta = meta(object);
-        seen.insert((meta.namespace.clone(), meta.name.clone()))
-    });
-    objects.shrink_to_fit();
+/// Drops objects that a list has already.
+struct Once<'a>(&'a mut Snapshot);
+
+impl Visitor for Once<'_> {
+    fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
+        kind.change_list(self.0, |list| {
+            let hasher = foldhash::fast::RandomState::default();
+            let mut seen = HashSet::with_capacity_and_hasher(list.len(), hasher);
+            list.retain(|object| {
+                let meta = object.metadata();
+                let key = (meta.namespace.clone(), meta.name.clone());
+                seen.insert(((kind.rank_of)(object), key))
+            });
+            list.shrink_to_fit();
+        });
+    }
 }
 
 fn how_to_get(source: Source) -> &'static str {

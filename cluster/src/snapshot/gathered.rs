@@ -1,13 +1,12 @@
 //! Merges the documents of several files into one snapshot.
 
-use std::any::Any;
 use std::collections::BTreeSet;
 
-use nodelife_core::object::{Event, Lease, Workload};
+use nodelife_core::object::Workload;
 use nodelife_core::snapshot::Snapshot;
 use serde_json::Value;
 
-use super::kind::{ObjectKind, some};
+use super::kinds::{Kind, ObjectKind, Visitor, each_kind};
 use super::piece::{Piece, StreamError};
 use crate::listing::Object;
 use crate::wire::Sharing;
@@ -33,21 +32,10 @@ pub(super) struct Gathered {
 impl Gathered {
     /// Takes over what another document held.
     pub(super) fn absorb(&mut self, other: Self) {
-        let from = other.snapshot;
+        let mut from = other.snapshot;
         let to = &mut self.snapshot;
-        append(&mut to.nodes, from.nodes);
-        append(&mut to.leases, from.leases);
-        append(&mut to.pods, from.pods);
-        append(&mut to.budgets, from.budgets);
-        append(&mut to.workloads, from.workloads);
+        each_kind(&mut Join(&mut from, to));
         to.kubelet_configs.extend(from.kubelet_configs);
-        join(&mut to.volumes, from.volumes);
-        join(&mut to.volume_attachments, from.volume_attachments);
-        join(&mut to.csi_nodes, from.csi_nodes);
-        join(&mut to.signing_requests, from.signing_requests);
-        join(&mut to.cluster_roles, from.cluster_roles);
-        join(&mut to.cluster_role_bindings, from.cluster_role_bindings);
-        join(&mut to.events, from.events);
         to.missing.extend(from.missing);
         if to.taken_at.is_none() {
             (to.taken_at, to.clock) = (from.taken_at, from.clock);
@@ -66,7 +54,12 @@ impl Gathered {
     /// There is a list of this kind, or an object.
     pub(super) fn listed(&mut self, kind: ObjectKind) {
         self.kinds.insert(kind.0);
-        kind.mark(&mut self.snapshot);
+        self.mark(kind);
+    }
+
+    /// The list of a snapshot is there, empty or not.
+    pub(super) fn mark(&mut self, kind: ObjectKind) {
+        each_kind(&mut Mark(kind, &mut self.snapshot));
     }
 
     /// There is something of no use.
@@ -94,36 +87,25 @@ impl Gathered {
         kind: ObjectKind,
         object: Piece<'_>,
     ) -> Result<(), StreamError> {
-        match kind.0 {
-            "Node" => self.add(object, kind, |s| &mut s.nodes),
-            "Pod" => self.add(object, kind, |s| &mut s.pods),
-            "Lease" => self.add(object, kind, |s| &mut s.leases),
-            "PodDisruptionBudget" => self.add(object, kind, |s| &mut s.budgets),
-            "PersistentVolume" => self.add(object, kind, |s| some(&mut s.volumes)),
-            "VolumeAttachment" => self.add(object, kind, |s| some(&mut s.volume_attachments)),
-            "CSINode" => self.add(object, kind, |s| some(&mut s.csi_nodes)),
-            "CertificateSigningRequest" => {
-                self.add(object, kind, |s| some(&mut s.signing_requests))
-            }
-            "ClusterRole" => self.add(object, kind, |s| some(&mut s.cluster_roles)),
-            "ClusterRoleBinding" => self.add(object, kind, |s| some(&mut s.cluster_role_bindings)),
-            "Event" => self.add(object, kind, |s| some(&mut s.events)),
-            _ => self.add(object, kind, |s| &mut s.workloads),
-        }
+        let mut add = Add {
+            gathered: self,
+            kind,
+            object,
+            result: Ok(()),
+        };
+        each_kind(&mut add);
+        add.result
     }
 
-    fn add<T: Object>(
-        &mut self,
-        object: Piece<'_>,
-        kind: ObjectKind,
-        list: fn(&mut Snapshot) -> &mut Vec<T>,
-    ) -> Result<(), StreamError> {
-        let item = object.read().map_err(|error| error.about(kind.0, object))?;
-        let mut object = T::from_item(item, kind.0);
-        self.listed(kind);
-        if is_of_use(&object) {
+    fn add<T: Object>(&mut self, object: Piece<'_>, kind: &Kind<T>) -> Result<(), StreamError> {
+        let name = kind.listing.kind;
+        let item = object.read().map_err(|error| error.about(name, object))?;
+        let mut object = T::from_item(item, name);
+        self.kinds.insert(name);
+        let list = (kind.list)(&mut self.snapshot);
+        if kind.is_listed(&object) {
             object.share(&mut self.sharing);
-            list(&mut self.snapshot).push(object);
+            list.push(object);
         }
         Ok(())
     }
@@ -139,7 +121,7 @@ impl Gathered {
 }
 
 /// Without a second copy of a list that is the first.
-fn append<T>(list: &mut Vec<T>, more: Vec<T>) {
+pub(super) fn append<T>(list: &mut Vec<T>, more: Vec<T>) {
     if list.is_empty() {
         *list = more;
     } else {
@@ -147,19 +129,40 @@ fn append<T>(list: &mut Vec<T>, more: Vec<T>) {
     }
 }
 
-fn join<T>(list: &mut Option<Vec<T>>, more: Option<Vec<T>>) {
-    if let Some(more) = more {
-        append(some(list), more);
+/// Moves the lists of one snapshot to the end of another's.
+struct Join<'a>(&'a mut Snapshot, &'a mut Snapshot);
+
+impl Visitor for Join<'_> {
+    fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
+        if let Some(more) = (kind.take)(self.0) {
+            append((kind.list)(self.1), more);
+        }
     }
 }
 
-/// Whether an object is of use: of leases those of nodes, of events those about nodes.
-fn is_of_use<T: Object>(object: &T) -> bool {
-    let object: &dyn Any = object;
-    if let Some(lease) = object.downcast_ref::<Lease>() {
-        return lease.metadata.namespace == "kube-node-lease";
+/// Notes that the list of this kind is there, empty or not.
+struct Mark<'a>(ObjectKind, &'a mut Snapshot);
+
+impl Visitor for Mark<'_> {
+    fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
+        if kind.listing.kind == self.0.0 {
+            (kind.list)(self.1);
+        }
     }
-    object
-        .downcast_ref::<Event>()
-        .is_none_or(|event| event.involved_object.kind == "Node")
+}
+
+/// Reads an object of this kind.
+struct Add<'a, 'p> {
+    gathered: &'a mut Gathered,
+    kind: ObjectKind,
+    object: Piece<'p>,
+    result: Result<(), StreamError>,
+}
+
+impl Visitor for Add<'_, '_> {
+    fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
+        if kind.listing.kind == self.kind.0 {
+            self.result = self.gathered.add(self.object, kind);
+        }
+    }
 }

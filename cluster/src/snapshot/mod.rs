@@ -6,7 +6,7 @@ mod collect;
 mod document;
 mod file;
 mod gathered;
-mod kind;
+pub mod kinds;
 mod piece;
 mod redact;
 mod shape;

@@ -11,12 +11,13 @@ use nodelife_core::node_access::{NodeAuthorizer, NodeRestriction};
 use nodelife_core::quantity::Quantity;
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::kinds::{Kind, Visitor, each_kind};
+use crate::listing::Object;
+
 /// Fields whose texts come from Kubernetes or from the machine's maker.
-const PLAIN: [&str; 45] = [
+const PLAIN: [&str; 44] = [
     "kind",
     "apiVersion",
     "type",
@@ -30,7 +31,6 @@ const PLAIN: [&str; 45] = [
     "medium",
     "kubeletVersion",
     "imageVersion",
-    "declaredFeatures",
     "kernelVersion",
     "osImage",
     "containerRuntimeVersion",
@@ -121,18 +121,13 @@ const LONGEST_SWITCH: usize = 5;
 /// Core's types do not come back from JSON: a fault of ours.
 pub fn redact(snapshot: &mut Snapshot) -> Result<(), serde_json::Error> {
     let mut pseudonyms = Pseudonyms::default();
-    pseudonyms.list([&mut snapshot.nodes])?;
-    pseudonyms.list([&mut snapshot.leases])?;
-    pseudonyms.list([&mut snapshot.pods])?;
-    pseudonyms.list([&mut snapshot.budgets])?;
-    pseudonyms.list([&mut snapshot.workloads])?;
-    pseudonyms.list(&mut snapshot.volumes)?;
-    pseudonyms.list(&mut snapshot.volume_attachments)?;
-    pseudonyms.list(&mut snapshot.csi_nodes)?;
-    pseudonyms.list(&mut snapshot.signing_requests)?;
-    pseudonyms.list(&mut snapshot.cluster_roles)?;
-    pseudonyms.list(&mut snapshot.cluster_role_bindings)?;
-    pseudonyms.list(&mut snapshot.events)?;
+    let mut lists = Lists {
+        snapshot,
+        pseudonyms: &mut pseudonyms,
+        result: Ok(()),
+    };
+    each_kind(&mut lists);
+    lists.result?;
     snapshot.kubelet_configs = std::mem::take(&mut snapshot.kubelet_configs)
         .into_iter()
         .map(|(node, mut config)| {
@@ -162,6 +157,30 @@ pub fn redact(snapshot: &mut Snapshot) -> Result<(), serde_json::Error> {
     Ok(())
 }
 
+/// Redacts every list.
+struct Lists<'a> {
+    snapshot: &'a mut Snapshot,
+    pseudonyms: &'a mut Pseudonyms,
+    result: Result<(), serde_json::Error>,
+}
+
+impl Visitor for Lists<'_> {
+    fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
+        let Some(mut list) = kind
+            .is_first()
+            .then(|| (kind.take)(self.snapshot))
+            .flatten()
+        else {
+            return;
+        };
+        let result = self.pseudonyms.list(&mut list);
+        *(kind.list)(self.snapshot) = list;
+        if self.result.is_ok() {
+            self.result = result;
+        }
+    }
+}
+
 #[derive(Default)]
 struct Pseudonyms {
     known: HashMap<String, String>,
@@ -169,11 +188,8 @@ struct Pseudonyms {
 
 impl Pseudonyms {
     /// One object at a time, so that no tree of the whole list is held.
-    fn list<'o, T: Serialize + DeserializeOwned + 'o>(
-        &mut self,
-        lists: impl IntoIterator<Item = &'o mut Vec<T>>,
-    ) -> Result<(), serde_json::Error> {
-        for object in lists.into_iter().flatten() {
+    fn list<T: Object>(&mut self, objects: &mut [T]) -> Result<(), serde_json::Error> {
+        for object in objects {
             let mut value = serde_json::to_value(&*object)?;
             self.value("", &mut value);
             // By way of text: one more reader of each kind would be a lot of code.

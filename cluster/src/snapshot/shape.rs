@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::kind::ObjectKind;
+use super::kinds::ObjectKind;
 use super::piece::{Piece, StreamError};
 
 /// Fields that only one kind has.

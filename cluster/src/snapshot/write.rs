@@ -10,8 +10,10 @@ use nodelife_core::API_VERSION;
 use nodelife_core::snapshot::{Snapshot, Source};
 use serde::Serialize;
 
-use super::kind::KIND;
 use crate::whole_file::{WriteError, write_whole};
+
+/// `kind` of a snapshot document.
+pub(super) const KIND: &str = "Snapshot";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -20,7 +20,6 @@ mod report;
 mod store;
 #[cfg(test)]
 mod tests;
-mod watched;
 
 use std::collections::BTreeSet;
 use std::future::pending;

@@ -9,12 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use nodelife_cluster::ApiError;
 use nodelife_cluster::listing::Object;
+use nodelife_cluster::snapshot::kinds::{Kind, Visitor, each_kind};
 use nodelife_cluster::watch::Update;
 use nodelife_cluster::wire::Sharing;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
-
-use super::watched::{self, KINDS, Watched, forget};
 
 /// After so many changes equal strings of all objects are shared anew: those that only deleted
 /// objects had go with it.
@@ -53,18 +52,19 @@ enum Place {
 pub(super) struct Store {
     snapshot: Snapshot,
     orders: BTreeMap<Source, Order>,
-    readings: BTreeMap<&'static str, Reading>,
+    readings: BTreeMap<&'static str, (Source, Reading)>,
     sharing: Sharing,
     changes: usize,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        let waiting = KINDS.iter().map(|(kind, _)| (*kind, Reading::Waiting));
+        let mut waiting = Waiting(BTreeMap::new());
+        each_kind(&mut waiting);
         Self {
             snapshot: Snapshot::default(),
             orders: BTreeMap::new(),
-            readings: waiting.collect(),
+            readings: waiting.0,
             sharing: Sharing::default(),
             changes: 0,
         }
@@ -78,10 +78,11 @@ impl Store {
         now: Timestamp,
         judge: impl FnOnce(&Snapshot) -> R,
     ) -> Option<R> {
-        if self.readings.values().any(|one| *one == Reading::Waiting) {
+        let mut readings = self.readings.values();
+        if readings.any(|(_, one)| *one == Reading::Waiting) {
             return None;
         }
-        self.settle_all();
+        each_kind(&mut Settle(self));
         self.snapshot.taken_at = Some(now);
         // All kinds or none, as in an audit of the plugin: an owner that is not in a list is taken
         // for gone.
@@ -119,15 +120,15 @@ impl Store {
     }
 
     /// Applies one update of a watch.
-    pub(super) fn apply<T: Object>(&mut self, watched: &Watched<T>, update: Update<T>) {
+    pub(super) fn apply<T: Object>(&mut self, kind: &Kind<T>, update: Update<T>) {
         match update {
             Update::Listed(objects) => {
-                self.replace(watched, objects);
-                self.read(watched.source, watched.listing.kind, Reading::Listed);
+                self.replace(kind, objects);
+                self.read(kind.source, kind.listing.kind, Reading::Listed);
             }
-            Update::Applied(object) => self.put(watched, object),
-            Update::Deleted(object) => self.remove(watched, &object),
-            Update::Failed { error, .. } => self.fail(watched, &error),
+            Update::Applied(object) => self.put(kind, object),
+            Update::Deleted(object) => self.remove(kind, &object),
+            Update::Failed { error, .. } => self.fail(kind, &error),
         }
         if self.changes >= CHANGES_BETWEEN_SHARINGS {
             self.share_anew();
@@ -135,30 +136,30 @@ impl Store {
     }
 
     /// Puts these objects in the place of all of the kind.
-    fn replace<T: Object>(&mut self, watched: &Watched<T>, mut objects: Vec<T>) {
+    fn replace<T: Object>(&mut self, kind: &Kind<T>, mut objects: Vec<T>) {
         for object in &mut objects {
             object.share(&mut self.sharing);
         }
-        objects.sort_by(|a, b| watched.compare(a, b));
-        self.settle(watched);
-        let list = watched.list(&mut self.snapshot);
-        let start = list.partition_point(|one| watched.rank_of(one) < watched.rank);
-        let end = list.partition_point(|one| watched.rank_of(one) <= watched.rank);
+        objects.sort_by(|a, b| compare(kind, a, b));
+        self.settle(kind);
+        let list = (kind.list)(&mut self.snapshot);
+        let start = list.partition_point(|one| (kind.rank_of)(one) < kind.rank);
+        let end = list.partition_point(|one| (kind.rank_of)(one) <= kind.rank);
         if (start, end) == (0, list.len()) {
             *list = objects;
         } else {
             list.splice(start..end, objects);
         }
         let sorted = list.len();
-        self.orders.entry(watched.source).or_default().sorted = sorted;
+        self.orders.entry(kind.source).or_default().sorted = sorted;
     }
 
-    fn put<T: Object>(&mut self, watched: &Watched<T>, mut object: T) {
+    fn put<T: Object>(&mut self, kind: &Kind<T>, mut object: T) {
         object.share(&mut self.sharing);
         self.changes += 1;
-        let list = watched.list(&mut self.snapshot);
-        let order = self.orders.entry(watched.source).or_default();
-        let place = order.find(watched, list, &object).map(|place| match place {
+        let list = (kind.list)(&mut self.snapshot);
+        let order = self.orders.entry(kind.source).or_default();
+        let place = order.find(kind, list, &object).map(|place| match place {
             Place::Sorted(place) => {
                 order.gone.remove(&place);
                 place
@@ -171,15 +172,15 @@ impl Store {
             None => list.push(object),
         }
         if list.len() - order.sorted > MOST_WAITING {
-            self.settle(watched);
+            self.settle(kind);
         }
     }
 
-    fn remove<T: Object>(&mut self, watched: &Watched<T>, object: &T) {
+    fn remove<T: Object>(&mut self, kind: &Kind<T>, object: &T) {
         self.changes += 1;
-        let list = watched.list(&mut self.snapshot);
-        let order = self.orders.entry(watched.source).or_default();
-        let Some(place) = order.find(watched, list, object) else {
+        let list = (kind.list)(&mut self.snapshot);
+        let order = self.orders.entry(kind.source).or_default();
+        let Some(place) = order.find(kind, list, object) else {
             return;
         };
         let (Place::Sorted(index) | Place::New(index)) = place;
@@ -200,7 +201,7 @@ impl Store {
 
     /// What the API server refuses to give is missing, as in an audit of the plugin; any other
     /// trouble may pass, and what was known stays.
-    fn fail<T: Object>(&mut self, watched: &Watched<T>, error: &ApiError) {
+    fn fail<T: Object>(&mut self, kind: &Kind<T>, error: &ApiError) {
         let is_refusal = match error {
             ApiError::Forbidden(_)
             | ApiError::NotFound(_)
@@ -210,23 +211,23 @@ impl Store {
             _ => false,
         };
         if is_refusal {
-            self.replace(watched, Vec::new());
-            forget(&mut self.snapshot, watched.source);
+            self.replace(kind, Vec::new());
+            if !kind.shares_list() {
+                // A list that was not read is absent, where the snapshot can say so, and not empty.
+                (kind.take)(&mut self.snapshot);
+            }
             let reason = Reading::Unreadable(Str::from(error.to_string()));
-            self.read(watched.source, watched.listing.kind, reason);
+            self.read(kind.source, kind.listing.kind, reason);
         }
     }
 
     /// Notes how a kind was read. A source is missing if one of its kinds is.
     fn read(&mut self, source: Source, kind: &'static str, reading: Reading) {
-        self.readings.insert(kind, reading);
-        let kinds = KINDS.iter().filter(|(_, of)| *of == source);
-        let reason = kinds
-            .filter_map(|(kind, _)| self.readings.get(kind))
-            .find_map(|reading| match reading {
-                Reading::Unreadable(reason) => Some(reason.clone()),
-                Reading::Waiting | Reading::Listed => None,
-            });
+        self.readings.insert(kind, (source, reading));
+        let reason = self.readings.values().find_map(|reading| match reading {
+            (of, Reading::Unreadable(reason)) if *of == source => Some(reason.clone()),
+            _ => None,
+        });
         match reason {
             Some(reason) => self.snapshot.missing.insert(source, reason),
             None => self.snapshot.missing.remove(&source),
@@ -234,14 +235,14 @@ impl Store {
     }
 
     /// Brings a list in order.
-    fn settle<T: Object>(&mut self, watched: &Watched<T>) {
-        let Some(order) = self.orders.get_mut(&watched.source) else {
+    fn settle<T: Object>(&mut self, kind: &Kind<T>) {
+        let Some(order) = self.orders.get_mut(&kind.source) else {
             return;
         };
-        if order.gone.is_empty() && self.snapshot.missing.contains_key(&watched.source) {
+        if order.gone.is_empty() && self.snapshot.missing.contains_key(&kind.source) {
             return;
         }
-        let list = watched.list(&mut self.snapshot);
+        let list = (kind.list)(&mut self.snapshot);
         if !order.gone.is_empty() {
             let mut place = 0;
             list.retain(|_| {
@@ -251,49 +252,81 @@ impl Store {
             order.sorted -= order.gone.len();
             order.gone.clear();
         }
-        merge(list, order.sorted, |a, b| watched.compare(a, b));
+        merge(list, order.sorted, |a, b| compare(kind, a, b));
         order.sorted = list.len();
-    }
-
-    fn settle_all(&mut self) {
-        self.settle(&watched::NODES);
-        self.settle(&watched::LEASES);
-        self.settle(&watched::PODS);
-        self.settle(&watched::BUDGETS);
-        self.settle(&watched::VOLUMES);
-        self.settle(&watched::VOLUME_ATTACHMENTS);
-        self.settle(&watched::CSI_NODES);
-        self.settle(&watched::SIGNING_REQUESTS);
-        self.settle(&watched::CLUSTER_ROLES);
-        self.settle(&watched::CLUSTER_ROLE_BINDINGS);
-        self.settle(&watched::EVENTS);
-        if let Some(workloads) = watched::WORKLOADS.first() {
-            self.settle(workloads);
-        }
     }
 
     /// Shares the strings and collections of all objects in new pools.
     fn share_anew(&mut self) {
         self.changes = 0;
         self.sharing = Sharing::default();
-        let (snapshot, sharing) = (&mut self.snapshot, &mut self.sharing);
-        share_all(&mut snapshot.nodes, sharing);
-        share_all(&mut snapshot.leases, sharing);
-        share_all(&mut snapshot.pods, sharing);
-        share_all(&mut snapshot.budgets, sharing);
-        share_all(&mut snapshot.workloads, sharing);
-        share_all(snapshot.events.as_mut().unwrap_or(&mut Vec::new()), sharing);
+        each_kind(&mut Share(self));
     }
+}
+
+/// The kinds that have not arrived.
+struct Waiting(BTreeMap<&'static str, (Source, Reading)>);
+
+impl Visitor for Waiting {
+    fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
+        let waiting = (kind.source, Reading::Waiting);
+        self.0.insert(kind.listing.kind, waiting);
+    }
+}
+
+/// Brings all lists in order.
+struct Settle<'a>(&'a mut Store);
+
+impl Visitor for Settle<'_> {
+    fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
+        if kind.is_first() {
+            self.0.settle(kind);
+        }
+    }
+}
+
+/// Shares the strings and collections of all objects.
+struct Share<'a>(&'a mut Store);
+
+impl Visitor for Share<'_> {
+    fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
+        let Store {
+            snapshot, sharing, ..
+        } = &mut *self.0;
+        kind.change_list(snapshot, |list| {
+            for object in list {
+                object.share(sharing);
+            }
+        });
+    }
+}
+
+/// By kind, namespace and name, in the order of the keys in etcd, which lists have.
+fn compare<T: Object>(kind: &Kind<T>, a: &T, b: &T) -> Ordering {
+    let kinds = (kind.rank_of)(a).cmp(&(kind.rank_of)(b));
+    kinds.then_with(|| {
+        let [a, b] = [a, b].map(T::metadata);
+        if a.namespace == b.namespace {
+            return a.name.cmp(&b.name);
+        }
+        let [a, b] = [a, b].map(|meta| {
+            meta.namespace
+                .bytes()
+                .chain([b'/'])
+                .chain(meta.name.bytes())
+        });
+        a.cmp(b)
+    })
 }
 
 impl Order {
     /// Where the object of this name is.
-    fn find<T: Object>(&self, watched: &Watched<T>, list: &[T], object: &T) -> Option<Place> {
+    fn find<T: Object>(&self, kind: &Kind<T>, list: &[T], object: &T) -> Option<Place> {
         let (sorted, new) = list.split_at_checked(self.sorted).unwrap_or((list, &[]));
-        if let Ok(place) = sorted.binary_search_by(|one| watched.compare(one, object)) {
+        if let Ok(place) = sorted.binary_search_by(|one| compare(kind, one, object)) {
             return Some(Place::Sorted(place));
         }
-        let is_it = |one: &T| watched.compare(one, object) == Ordering::Equal;
+        let is_it = |one: &T| compare(kind, one, object) == Ordering::Equal;
         let place = new.iter().position(is_it)?;
         Some(Place::New(self.sorted + place))
     }
@@ -318,12 +351,6 @@ fn merge<T>(list: &mut [T], sorted: usize, compare: impl Fn(&T, &T) -> Ordering)
         }
         left = place;
         end -= moved + 1;
-    }
-}
-
-fn share_all<T: Object>(objects: &mut [T], sharing: &mut Sharing) {
-    for object in objects {
-        object.share(sharing);
     }
 }
 

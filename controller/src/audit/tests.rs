@@ -9,19 +9,19 @@ use jiff::Timestamp;
 use nodelife_audit::{Audit, Selection, audit};
 use nodelife_cluster::ApiError;
 use nodelife_cluster::listing::Object;
+use nodelife_cluster::snapshot::kinds::{Kind, Visitor, each_kind};
 use nodelife_cluster::watch::Update;
-use nodelife_core::object::{Meta, WorkloadKind};
-use nodelife_core::snapshot::Snapshot;
+use nodelife_core::object::Meta;
+use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
 use super::store::Store;
-use super::watched::{self, Watched, forget};
 
 const EVENTS: usize = 60;
 
 /// What the API server has of one kind, and what it may come to have.
-struct Kind<T: 'static> {
-    watched: &'static Watched<T>,
+struct Listed<T: 'static> {
+    kind: &'static Kind<T>,
     pool: Vec<T>,
     /// By their keys in etcd.
     there: BTreeMap<String, T>,
@@ -43,14 +43,14 @@ fn place(meta: &Meta) -> String {
     format!("{}/{}", meta.namespace, meta.name)
 }
 
-impl<T: Object> Kind<T> {
-    fn boxed(watched: &'static Watched<T>, examples: &[Snapshot]) -> Box<dyn Random> {
+impl<T: Object> Listed<T> {
+    fn boxed(kind: &'static Kind<T>, examples: &[Snapshot]) -> Box<dyn Random> {
         let mut pool = Vec::new();
         let mut there = BTreeMap::new();
         for (number, example) in examples.iter().enumerate() {
             let mut example = example.clone();
-            let objects = watched.list(&mut example).drain(..);
-            for object in objects.filter(|one| watched.rank_of(one) == watched.rank) {
+            let objects = (kind.list)(&mut example).drain(..);
+            for object in objects.filter(|one| (kind.rank_of)(one) == kind.rank) {
                 if number == 0 {
                     there.insert(place(object.metadata()), object.clone());
                 }
@@ -58,7 +58,7 @@ impl<T: Object> Kind<T> {
             }
         }
         Box::new(Self {
-            watched,
+            kind,
             pool,
             there,
             refusal: None,
@@ -66,11 +66,11 @@ impl<T: Object> Kind<T> {
     }
 }
 
-impl<T: Object> Random for Kind<T> {
+impl<T: Object> Random for Listed<T> {
     fn list(&mut self, store: &mut Store) {
         self.refusal = None;
         let all = self.there.values().cloned().collect();
-        store.apply(self.watched, Update::Listed(all));
+        store.apply(self.kind, Update::Listed(all));
     }
 
     fn step(&mut self, random: &mut Rng, store: &mut Store) {
@@ -80,7 +80,7 @@ impl<T: Object> Random for Kind<T> {
                 let error = ApiError::NotFound(Box::default());
                 self.refusal = Some(error.to_string());
                 let wait = Duration::from_secs(1);
-                store.apply(self.watched, Update::Failed { error, wait });
+                store.apply(self.kind, Update::Failed { error, wait });
             }
             _ if self.refusal.is_some() => self.list(store),
             3..=24 => {
@@ -92,27 +92,26 @@ impl<T: Object> Random for Kind<T> {
                 if let Some(known) = known
                     && known.metadata().uid != object.metadata().uid
                 {
-                    store.apply(self.watched, Update::Deleted(known));
+                    store.apply(self.kind, Update::Deleted(known));
                 }
-                store.apply(self.watched, Update::Applied(object));
+                store.apply(self.kind, Update::Applied(object));
             }
             _ => {
                 let Some(key) = random.choice(self.there.keys()).cloned() else {
                     return;
                 };
                 let gone = self.there.remove(&key).unwrap();
-                store.apply(self.watched, Update::Deleted(gone));
+                store.apply(self.kind, Update::Deleted(gone));
             }
         }
     }
 
     fn write(&self, snapshot: &mut Snapshot) {
-        let list = self.watched.list(snapshot);
         if let Some(reason) = &self.refusal {
             let reason = Str::from(reason.as_str());
-            snapshot.missing.insert(self.watched.source, reason);
+            snapshot.missing.insert(self.kind.source, reason);
         } else {
-            list.extend(self.there.values().cloned());
+            (self.kind.list)(snapshot).extend(self.there.values().cloned());
         }
     }
 }
@@ -124,22 +123,15 @@ fn examples() -> [Snapshot; 2] {
 }
 
 fn kinds(examples: &[Snapshot]) -> Vec<Box<dyn Random>> {
-    let mut kinds = vec![
-        Kind::boxed(&watched::NODES, examples),
-        Kind::boxed(&watched::LEASES, examples),
-        Kind::boxed(&watched::PODS, examples),
-        Kind::boxed(&watched::BUDGETS, examples),
-        Kind::boxed(&watched::VOLUMES, examples),
-        Kind::boxed(&watched::VOLUME_ATTACHMENTS, examples),
-        Kind::boxed(&watched::CSI_NODES, examples),
-        Kind::boxed(&watched::SIGNING_REQUESTS, examples),
-        Kind::boxed(&watched::CLUSTER_ROLES, examples),
-        Kind::boxed(&watched::CLUSTER_ROLE_BINDINGS, examples),
-        Kind::boxed(&watched::EVENTS, examples),
-    ];
-    let workloads = watched::WORKLOADS.iter();
-    kinds.extend(workloads.map(|workloads| Kind::boxed(workloads, examples)));
-    kinds
+    struct Kinds<'a>(&'a [Snapshot], Vec<Box<dyn Random>>);
+    impl Visitor for Kinds<'_> {
+        fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
+            self.1.push(Listed::boxed(kind, self.0));
+        }
+    }
+    let mut kinds = Kinds(examples, Vec::new());
+    each_kind(&mut kinds);
+    kinds.1
 }
 
 /// The audit of a snapshot that is read anew.
@@ -154,11 +146,8 @@ fn from_scratch(kinds: &[Box<dyn Random>], facts: &Snapshot, now: Timestamp) -> 
     for kind in kinds {
         kind.write(&mut snapshot);
     }
-    for source in snapshot.missing.clone().into_keys() {
-        forget(&mut snapshot, source);
-        if source == nodelife_core::snapshot::Source::Workloads {
-            snapshot.workloads.clear();
-        }
+    if snapshot.missing.contains_key(&Source::Workloads) {
+        snapshot.workloads.clear();
     }
     audit(&snapshot, &Selection::default(), now)
 }
@@ -218,9 +207,42 @@ fn nothing_is_judged_before_every_list_has_arrived() {
 }
 
 #[test]
-fn workloads_are_ranked_in_the_order_of_their_kinds() {
-    for (workloads, kind) in watched::WORKLOADS.iter().zip(WorkloadKind::ALL) {
-        assert_eq!(workloads.listing.kind, kind.as_str());
-        assert_eq!(workloads.rank, kind as usize);
+fn the_manifests_allow_every_kind() {
+    struct Refused {
+        rules: Vec<serde_json::Value>,
+        verbs: &'static [&'static str],
+        kinds: Vec<&'static str>,
+    }
+    impl Visitor for Refused {
+        fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
+            let resource = kind.listing.resource;
+            let allows = |rule: &serde_json::Value| {
+                let has = |field: &str, one: &str| {
+                    let all = rule[field].as_array().into_iter().flatten();
+                    all.into_iter().any(|it| it == one)
+                };
+                has("apiGroups", resource.group)
+                    && has("resources", resource.plural)
+                    && self.verbs.iter().all(|verb| has("verbs", verb))
+            };
+            if !self.rules.iter().any(allows) {
+                self.kinds.push(kind.listing.kind);
+            }
+        }
+    }
+    let controller = include_str!("../../../manifests/controller/rbac-audit.yaml");
+    let cron_job = include_str!("../../../manifests/audit/rbac.yaml");
+    for (manifest, verbs) in [(controller, &["list", "watch"][..]), (cron_job, &["list"])] {
+        let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(manifest).unwrap();
+        let rules = objects
+            .iter()
+            .filter_map(|object| object["rules"].as_array());
+        let mut refused = Refused {
+            rules: rules.flatten().cloned().collect(),
+            verbs,
+            kinds: Vec::new(),
+        };
+        each_kind(&mut refused);
+        assert_eq!(refused.kinds, [""; 0], "{verbs:?}");
     }
 }
