@@ -1,10 +1,12 @@
 //! Findings of an audit.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::fact::Fact;
 use nodelife_core::natural;
 use nodelife_core::text::Str;
 
@@ -76,7 +78,7 @@ impl PartialOrd for Subject {
 }
 
 /// One fault, with the numbers behind it and what to do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// Id of the rule, `NL-RES-001`.
@@ -89,8 +91,12 @@ pub struct Finding {
     pub subject: Subject,
     /// One sentence with the numbers and the arithmetic.
     pub message: String,
-    /// The numbers again, for machines.
-    pub evidence: BTreeMap<Str, serde_json::Value>,
+    /// The message without its facts.
+    #[serde(skip)]
+    pub template: Cow<'static, str>,
+    /// The facts of the message, for machines.
+    #[schemars(with = "BTreeMap<Str, serde_json::Value>")]
+    pub evidence: BTreeMap<&'static str, Fact>,
     /// How the rule knows.
     pub confidence: Confidence,
     /// What to do.

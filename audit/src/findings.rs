@@ -1,12 +1,9 @@
 //! `Findings`, the collector of a check's findings: filters by selection, suppresses by
 //! annotation, flag and configuration file.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
 use super::context::Context;
 use super::exclude::ExcludedBy;
+use super::fact::{Fact, Statement};
 use super::finding::{Confidence, Finding, Severity, Subject};
 use super::owners::Owner;
 use super::report::{Suppressed, SuppressedBy};
@@ -22,8 +19,7 @@ pub const SKIP_ANNOTATION: &str = "nodelife.dev/skip-rules";
 #[derive(Debug)]
 pub struct FindingBuilder<'a> {
     pub(super) subject: Subject,
-    message: String,
-    evidence: BTreeMap<Str, Value>,
+    statement: Statement,
     severity: Option<Severity>,
     confidence: Confidence,
     nodes: Vec<&'a str>,
@@ -32,13 +28,13 @@ pub struct FindingBuilder<'a> {
 }
 
 impl<'a> FindingBuilder<'a> {
-    pub fn node(node: &'a Node, message: String) -> Self {
-        let found = Self::object("Node", &node.metadata, message);
+    pub fn node(node: &'a Node, says: impl Into<Statement>) -> Self {
+        let found = Self::object("Node", &node.metadata, says);
         found.on(&node.metadata.name)
     }
 
-    pub fn pod(pod: &'a Pod, message: String) -> Self {
-        let found = Self::object("Pod", &pod.metadata, message);
+    pub fn pod(pod: &'a Pod, says: impl Into<Statement>) -> Self {
+        let found = Self::object("Pod", &pod.metadata, says);
         if pod.spec.node_name.is_empty() {
             found
         } else {
@@ -46,40 +42,39 @@ impl<'a> FindingBuilder<'a> {
         }
     }
 
-    pub fn budget(budget: &'a Budget, message: String) -> Self {
-        Self::object("PodDisruptionBudget", &budget.metadata, message)
+    pub fn budget(budget: &'a Budget, says: impl Into<Statement>) -> Self {
+        Self::object("PodDisruptionBudget", &budget.metadata, says)
     }
 
-    pub fn object(kind: &str, meta: &'a Meta, message: String) -> Self {
+    pub fn object(kind: &str, meta: &'a Meta, says: impl Into<Statement>) -> Self {
         let namespace = Some(meta.namespace.clone()).filter(|namespace| !namespace.is_empty());
-        let mut found = Self::named(kind, &meta.name, message);
+        let mut found = Self::named(kind, &meta.name, says);
         found.subject.namespace = namespace;
         found.skip = meta.annotations.get(SKIP_ANNOTATION);
         found
     }
 
     /// A finding about a zone and its nodes.
-    pub fn zone(context: &Context<'a>, key: &ZoneKey, message: String) -> Self {
+    pub fn zone(context: &Context<'a>, key: &ZoneKey, says: impl Into<Statement>) -> Self {
         let nodes = context.nodes();
         let members = nodes.filter(|node| ZoneKey::of(&node.metadata.labels) == *key);
-        Self::named("Zone", &key.to_string(), message)
+        Self::named("Zone", &key.to_string(), says)
             .on_all(members.map(|node| node.metadata.name.as_str()))
     }
 
-    pub fn cluster(message: String) -> Self {
-        Self::named("Cluster", "cluster", message)
+    pub fn cluster(says: impl Into<Statement>) -> Self {
+        Self::named("Cluster", "cluster", says)
     }
 
     /// A finding about a subject that is not an object: a zone, a pool, the cluster.
-    pub fn named(kind: &str, name: &str, message: String) -> Self {
+    pub fn named(kind: &str, name: &str, says: impl Into<Statement>) -> Self {
         Self {
             subject: Subject {
                 kind: kind.into(),
                 name: name.into(),
                 namespace: None,
             },
-            message,
-            evidence: BTreeMap::new(),
+            statement: says.into(),
             severity: None,
             confidence: Confidence::Measured,
             nodes: Vec::new(),
@@ -87,10 +82,17 @@ impl<'a> FindingBuilder<'a> {
         }
     }
 
-    /// Adds a number or a name to the evidence.
+    /// Adds a fact to the statement.
     #[must_use]
-    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.evidence.insert(key.into(), value.into());
+    pub fn with(mut self, key: &'static str, fact: impl Into<Fact>) -> Self {
+        self.statement = self.statement.with(key, fact);
+        self
+    }
+
+    /// Continues the template.
+    #[must_use]
+    pub fn and(mut self, more: &'static str) -> Self {
+        self.statement = self.statement.and(more);
         self
     }
 
@@ -133,11 +135,15 @@ impl<'a> FindingBuilder<'a> {
 
 impl Owner {
     /// A finding about the owner and the nodes of `pods`. The skip annotation of any pod applies.
-    pub(super) fn found<'a>(&self, pods: &[&'a Pod], message: String) -> FindingBuilder<'a> {
+    pub(super) fn found<'a>(
+        &self,
+        pods: &[&'a Pod],
+        says: impl Into<Statement>,
+    ) -> FindingBuilder<'a> {
         let example = pods.first().map(|pod| pod.metadata.name.as_str());
         let nodes = pods.iter().map(|pod| pod.spec.node_name.as_str());
-        let mut found = FindingBuilder::named(&self.kind, &self.name, message)
-            .with("pods", pods.len())
+        let mut found = FindingBuilder::named(&self.kind, &self.name, says)
+            .with("pods", Fact::count(pods.len(), "pod"))
             .with("example", example)
             .on_all(nodes.filter(|node| !node.is_empty()));
         found.subject.namespace = Some(self.namespace.as_str().into());
@@ -192,8 +198,9 @@ impl Findings<'_> {
             title: self.title.into(),
             severity,
             subject: found.subject,
-            message: found.message,
-            evidence: found.evidence,
+            message: found.statement.text(),
+            template: found.statement.template,
+            evidence: found.statement.facts,
             confidence: found.confidence,
             fix: self.fix.into(),
             link: self.link.into(),

@@ -1,9 +1,12 @@
 //! Groups findings that say the same about several objects.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use foldhash::HashMap;
 
+use super::fact::{Fact, FactKind, all_equal, keys, render, together};
 use super::finding::{Confidence, Finding, Severity};
-use super::message::{self, Kind, Part};
 use super::pools::pool_of;
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::{format, natural};
@@ -13,7 +16,7 @@ const MANY: usize = 4;
 /// Nodes of at most so many pools are told pool by pool if their numbers differ.
 const FEW_POOLS: usize = 3;
 
-/// Findings of one rule whose messages differ only in names and numbers.
+/// Findings of one rule and template that differ only in names and amounts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FindingGroup<'a> {
     /// The first of its findings.
@@ -22,7 +25,7 @@ pub struct FindingGroup<'a> {
     pub findings: Vec<&'a Finding>,
     /// The pools of its nodes.
     pub pools: Vec<&'a str>,
-    /// The message of all; a number that differs is a range.
+    /// The message of all; amounts that differ are a range.
     pub message: String,
     /// What differs in each finding, identities left aside: `4550m, 3920m`; none if nothing does.
     pub details: Vec<String>,
@@ -107,10 +110,10 @@ impl<'a> NodePools<'a> {
         node.and_then(|name| self.0.get(name).copied().flatten())
     }
 
-    /// Groups findings by rule, severity, pool, and the text of the message without names and
-    /// numbers: the worst first, then by rule, then the largest.
+    /// Groups findings by rule, severity, template and pool: the worst first, then by rule, then the
+    /// largest.
     ///
-    /// Up to three findings whose numbers differ are groups of their own: nothing of them is lost.
+    /// Up to three findings whose facts differ are groups of their own: nothing of them is lost.
     pub fn group<'f>(
         &self,
         findings: impl IntoIterator<Item = &'f Finding>,
@@ -132,32 +135,30 @@ impl<'a> NodePools<'a> {
         'a: 'f,
     {
         let mut index: HashMap<Key<'f>, usize> = HashMap::default();
-        let mut alike: Vec<Vec<Member<'f>>> = Vec::new();
+        let mut alike: Vec<Vec<&'f Finding>> = Vec::new();
         for finding in findings {
-            let is_node = |name: &str| self.0.contains_key(name);
-            let parts = message::parts(&finding.message, &finding.subject, is_node);
             let key = Key {
                 rule: &finding.rule,
                 severity: finding.severity,
-                confidence: finding.confidence == Confidence::Measured,
+                is_measured: finding.confidence == Confidence::Measured,
                 fix: &finding.fix,
                 kind: &finding.subject.kind,
-                pattern: parts.iter().map(|part| part.pattern()).collect(),
+                template: &finding.template,
+                words: facts(finding)
+                    .filter_map(|(_, fact)| fact.pattern())
+                    .collect(),
                 apart: apart(finding),
-            };
-            let member = Member {
-                finding,
-                pool: self.pool(finding),
-                parts,
             };
             let at = *index.entry(key).or_insert(alike.len());
             match alike.get_mut(at) {
-                Some(members) => members.push(member),
-                None => alike.push(vec![member]),
+                Some(findings) => findings.push(finding),
+                None => alike.push(vec![finding]),
             }
         }
-        let alike = alike.into_iter().flat_map(by_pool);
-        let mut groups: Vec<_> = alike.flat_map(Alike::groups).collect();
+        let alike = alike
+            .into_iter()
+            .flat_map(|findings| self.by_pool(findings));
+        let mut groups: Vec<_> = alike.flat_map(|part| self.groups(part)).collect();
         groups.sort_by(|a, b| {
             let severity = b.first.severity.cmp(&a.first.severity);
             severity
@@ -166,6 +167,81 @@ impl<'a> NodePools<'a> {
         });
         groups
     }
+
+    /// Parts the findings by pool, unless there are many pools or all findings say the same.
+    fn by_pool<'f>(&self, findings: Vec<&'f Finding>) -> Vec<Part<'f>>
+    where
+        'a: 'f,
+    {
+        let mut of_pools: BTreeMap<Option<&'f str>, Vec<&'f Finding>> = BTreeMap::new();
+        for finding in &findings {
+            let of_pool = of_pools.entry(self.pool(finding)).or_default();
+            of_pool.push(finding);
+        }
+        // With nodes of no pool among them, the pools do not tell all.
+        let pools: Option<Vec<&str>> = of_pools.keys().copied().collect();
+        if of_pools.len() > FEW_POOLS || pools.is_some() && !differ(&findings) {
+            let mut pools = pools.unwrap_or_default();
+            pools.sort_by(|a, b| natural::compare(a, b));
+            return vec![Part { pools, findings }];
+        }
+        let parts = of_pools.into_iter().map(|(pool, findings)| Part {
+            pools: pool.into_iter().collect(),
+            findings,
+        });
+        parts.collect()
+    }
+
+    /// A group of all, or of each if there are few and they differ.
+    fn groups<'f>(&self, part: Part<'f>) -> Vec<FindingGroup<'f>>
+    where
+        'a: 'f,
+    {
+        let Part {
+            pools,
+            mut findings,
+        } = part;
+        findings.sort_by(|a, b| a.subject.cmp(&b.subject));
+        let Some(first) = findings.first().copied() else {
+            return Vec::new();
+        };
+        if findings.len() < MANY && differ(&findings) {
+            let groups = findings.into_iter().map(|finding| FindingGroup {
+                pools: self.pool(finding).into_iter().collect(),
+                ..FindingGroup::one(finding)
+            });
+            return groups.collect();
+        }
+        let column = |key: &str| -> Vec<&'f Fact> {
+            let facts = findings.iter().map(|finding| finding.evidence.get(key));
+            facts.flatten().collect()
+        };
+        let message = match findings.as_slice() {
+            [one] => one.message.clone(),
+            _ => render(&first.template, |key| together(key, &column(key))),
+        };
+        let mut details: Vec<String> = Vec::new();
+        for facts in facts(first).map(|(key, _)| column(key)) {
+            let is_told = |fact: &&Fact| matches!(fact.kind, FactKind::Amount | FactKind::Name);
+            if !facts.first().is_some_and(is_told) || all_equal(&facts) {
+                continue;
+            }
+            details.resize(facts.len(), String::new());
+            for (detail, fact) in details.iter_mut().zip(facts) {
+                if !detail.is_empty() {
+                    detail.push_str(", ");
+                }
+                detail.push_str(&fact.text());
+            }
+        }
+        vec![FindingGroup {
+            first,
+            findings,
+            pools,
+            message,
+            details,
+        }]
+    }
 }
 
 /// What the findings of a group have in common.
@@ -173,126 +249,35 @@ impl<'a> NodePools<'a> {
 struct Key<'a> {
     rule: &'a str,
     severity: Severity,
-    confidence: bool,
+    is_measured: bool,
     fix: &'a str,
     kind: &'a str,
-    pattern: Vec<(Kind, &'a str)>,
+    template: &'a str,
+    words: Vec<Cow<'a, str>>,
     apart: Vec<&'a str>,
 }
 
-/// A finding, and what it is grouped by.
-struct Member<'a> {
-    finding: &'a Finding,
-    pool: Option<&'a str>,
-    parts: Vec<Part<'a>>,
-}
-
 /// Findings of the same pools.
-struct Alike<'a> {
+struct Part<'a> {
     pools: Vec<&'a str>,
-    members: Vec<Member<'a>>,
+    findings: Vec<&'a Finding>,
 }
 
-/// Parts the findings by pool, unless there are many pools or all findings say the same.
-fn by_pool(members: Vec<Member<'_>>) -> Vec<Alike<'_>> {
-    let mut of_pools: Vec<(Option<&str>, Vec<Member<'_>>)> = Vec::new();
-    let mut index: HashMap<Option<&str>, usize> = HashMap::default();
-    for member in members {
-        let pool = member.pool;
-        let at = *index.entry(pool).or_insert(of_pools.len());
-        match of_pools.get_mut(at) {
-            Some((_, members)) => members.push(member),
-            None => of_pools.push((pool, vec![member])),
-        }
-    }
-    // With nodes of no pool among them, the pools do not tell all.
-    let pools: Option<Vec<_>> = of_pools.iter().map(|(pool, _)| *pool).collect();
-    let many = of_pools.len() > FEW_POOLS;
-    let members = || of_pools.iter().flat_map(|(_, members)| members);
-    if many || pools.is_some() && !differ(members()) {
-        let mut pools = pools.unwrap_or_default();
-        pools.sort_by(|a, b| natural::compare(a, b));
-        return vec![Alike {
-            pools,
-            members: of_pools.into_iter().flat_map(|(_, m)| m).collect(),
-        }];
-    }
-    let parts = of_pools.into_iter();
-    parts
-        .map(|(pool, members)| Alike {
-            pools: pool.into_iter().collect(),
-            members,
-        })
-        .collect()
+/// The facts that the message names.
+fn facts(finding: &Finding) -> impl Iterator<Item = (&str, &Fact)> {
+    let keys = keys(&finding.template);
+    keys.filter_map(|key| Some((key, finding.evidence.get(key)?)))
 }
 
-impl<'a> Alike<'a> {
-    fn groups(mut self) -> Vec<FindingGroup<'a>> {
-        self.members
-            .sort_by(|a, b| a.finding.subject.cmp(&b.finding.subject));
-        if self.members.len() < MANY && differ(&self.members) {
-            let members = self.members.into_iter();
-            return members
-                .map(|member| FindingGroup {
-                    pools: member.pool.into_iter().collect(),
-                    ..FindingGroup::one(member.finding)
-                })
-                .collect();
-        }
-        let (message, details) = self.message();
-        let findings: Vec<_> = self.members.iter().map(|member| member.finding).collect();
-        let group = findings.first().map(|first| FindingGroup {
-            first,
-            findings: findings.clone(),
-            pools: self.pools,
-            message,
-            details,
-        });
-        group.into_iter().collect()
-    }
-
-    /// The message of all, and what differs in each.
-    fn message(&self) -> (String, Vec<String>) {
-        let mut message = String::new();
-        let mut details: Vec<String> = Vec::new();
-        for (kind, values) in columns(&self.members) {
-            message.push_str(&message::together(kind, &values));
-            if kind == Kind::Noun || kind.is_identity() || all_equal(&values) {
-                continue;
-            }
-            details.resize(values.len(), String::new());
-            for (detail, value) in details.iter_mut().zip(values) {
-                if !detail.is_empty() {
-                    detail.push_str(", ");
-                }
-                detail.push_str(value);
-            }
-        }
-        (message, details)
-    }
-}
-
-/// Whether more differs than the names of the objects.
-fn differ<'m, 'a: 'm>(members: impl IntoIterator<Item = &'m Member<'a>> + Clone) -> bool {
-    columns(members).any(|(kind, values)| !kind.is_identity() && !all_equal(&values))
-}
-
-fn all_equal(values: &[&str]) -> bool {
-    values.windows(2).all(|pair| pair.first() == pair.last())
-}
-
-/// The values of each part.
-fn columns<'m, 'a: 'm>(
-    members: impl IntoIterator<Item = &'m Member<'a>> + Clone,
-) -> impl Iterator<Item = (Kind, Vec<&'a str>)> {
-    let first = members.clone().into_iter().next();
-    let parts = first.map(|member| member.parts.as_slice());
-    let parts = parts.unwrap_or_default().iter().enumerate();
-    parts.map(move |(i, part)| {
-        let all = members.clone().into_iter();
-        let values = all.filter_map(|member| Some(member.parts.get(i)?.text));
-        (part.kind, values.collect())
-    })
+/// Whether more differs than what identifies the objects.
+fn differ(findings: &[&Finding]) -> bool {
+    let told = |finding| -> Vec<Cow<'_, str>> {
+        let facts = facts(finding).filter(|(_, fact)| fact.kind != FactKind::Identity);
+        facts.map(|(_, fact)| fact.text()).collect()
+    };
+    let mut all = findings.iter().map(|finding| told(finding));
+    let first = all.next();
+    all.any(|other| Some(other) != first)
 }
 
 #[cfg(test)]
@@ -300,9 +285,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::Subject;
+    use crate::{Statement, Subject};
+    use nodelife_core::quantity::Quantity;
 
-    fn finding(rule: &str, kind: &str, name: &str, message: &str) -> Finding {
+    fn finding(rule: &str, kind: &str, name: &str, says: impl Into<Statement>) -> Finding {
+        let statement = says.into();
         Finding {
             rule: rule.into(),
             title: "".into(),
@@ -312,8 +299,9 @@ mod tests {
                 name: name.into(),
                 namespace: (kind == "Pod").then(|| "shop".into()),
             },
-            message: message.to_owned(),
-            evidence: [].into(),
+            message: statement.text(),
+            template: statement.template,
+            evidence: statement.facts,
             confidence: Confidence::Measured,
             fix: "fix it".to_owned(),
             link: "".into(),
@@ -345,15 +333,20 @@ mod tests {
         let findings: Vec<_> = (1..=20)
             .rev()
             .map(|i| {
-                let message = format!("n{i} requests {}Mi, {i} pods", 1000 + 10 * i);
-                finding("NL-A-001", "Node", &format!("n{i}"), &message)
+                let name = format!("n{i}");
+                let memory = Quantity::parse(&format!("{}Mi", 1000 + 10 * i)).unwrap();
+                let statement = Statement::from("{name} requests {memory}, {pods}")
+                    .with("name", Fact::identity(&name))
+                    .with("memory", memory)
+                    .with("pods", Fact::count(i, "pod"));
+                finding("NL-A-001", "Node", &name, statement)
             })
             .collect();
         assert_eq!(
             told(&findings),
             [
-                "10 nodes of pool b: n2, n4, n6 and 7 more: <name> requests 1020 to 1200Mi, 2 to 20 pods",
                 "10 nodes of pool a: n1, n3, n5 and 7 more: <name> requests 1010 to 1190Mi, 1 to 19 pods",
+                "10 nodes of pool b: n2, n4, n6 and 7 more: <name> requests 1020 to 1200Mi, 2 to 20 pods",
             ]
         );
     }
@@ -397,13 +390,18 @@ mod tests {
 
     #[test]
     fn a_few_findings_with_other_numbers_stay_apart() {
+        let waits = |seconds, node| {
+            let statement = Statement::from("waits for {time} on {node}");
+            let statement = statement.with("time", Fact::seconds(seconds));
+            statement.with("node", Fact::name(node))
+        };
         let mut findings = vec![
-            finding("NL-A-001", "Pod", "a", "waits for 3m on n1"),
-            finding("NL-A-001", "Pod", "b", "waits for 4m on n1"),
-            finding("NL-A-001", "Pod", "c", "waits for 5m on n2"),
+            finding("NL-A-001", "Pod", "a", waits(180, "n1")),
+            finding("NL-A-001", "Pod", "b", waits(240, "n1")),
+            finding("NL-A-001", "Pod", "c", waits(300, "n2")),
         ];
         assert_eq!(told(&findings).len(), 3);
-        findings.push(finding("NL-A-001", "Pod", "d", "waits for 1h on n3"));
+        findings.push(finding("NL-A-001", "Pod", "d", waits(3600, "n3")));
         assert_eq!(
             told(&findings),
             ["4 pods: shop/a, shop/b, shop/c and 1 more: waits for 3m to 1h on n1, n2 and 1 more"]

@@ -4,6 +4,7 @@
 //! affinity, volumes and the size of single pods are left aside.
 
 use super::context::{Context, allocatable, belongs_to_node, is_control_plane, is_open};
+use super::fact::{Fact, Statement};
 use nodelife_core::object::Node;
 use nodelife_core::quantity::Quantity;
 use nodelife_core::request;
@@ -74,7 +75,7 @@ impl<'a> Headroom<'a> {
     }
 
     /// The arithmetic as text.
-    pub(super) fn say(&self, without: &str, left: i128) -> String {
+    pub(super) fn say(&self, without: &str, left: i128) -> Statement {
         // Small amounts in a smaller unit, or their difference would not be seen.
         let is_small = |limit: i64| left.max(self.wanted) < i128::from(limit) * 1_000_000_000;
         let (size, decimals, unit) = match self.resource {
@@ -83,12 +84,16 @@ impl<'a> Headroom<'a> {
             _ if is_small(10 << 30) => (f64::from(1 << 20), 0, "Mi"),
             _ => (f64::from(1 << 30), 1, " Gi"),
         };
-        format!(
-            "{}: without {without}, {:.decimals$}{unit} are left for {:.decimals$}{unit} of requests",
-            self.resource,
-            units(left) / size,
-            units(self.wanted) / size
-        )
+        let amount = |nano: i128| {
+            let amount = units(nano);
+            Fact::from(amount).shown(format!("{:.decimals$}{unit}", amount / size))
+        };
+        let says = "{resource}: without {name}, {left} are left for {requests} of requests";
+        Statement::from(says)
+            .with("resource", self.resource)
+            .with("name", Fact::identity(without))
+            .with("left", amount(left))
+            .with("requests", amount(self.wanted))
     }
 
     fn loss(&self, of: Lost, lost: impl Fn(&Node) -> bool) -> Loss {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::context::Context;
+use super::fact::{Fact, Statement};
 use super::findings::{FindingBuilder, Findings};
 use nodelife_core::allocatable;
 use nodelife_core::allocatable::KubeletConfiguration;
@@ -14,47 +15,48 @@ use nodelife_core::object::Node;
 pub(super) fn each(
     context: &Context<'_>,
     findings: &mut Findings<'_>,
-    check: impl Fn(&Node, &KubeletConfiguration) -> Option<String>,
+    check: impl Fn(&Node, &KubeletConfiguration) -> Option<Statement>,
 ) {
-    let mut answers: BTreeMap<String, Vec<&Node>> = BTreeMap::new();
+    let mut answers: BTreeMap<String, (Statement, Vec<&Node>)> = BTreeMap::new();
     for node in context.nodes() {
         let config = context.config(&node.metadata.name);
-        if let Some(message) = config.and_then(|config| check(node, config)) {
-            answers.entry(message).or_default().push(node);
+        if let Some(statement) = config.and_then(|config| check(node, config)) {
+            let answer = answers.entry(statement.text());
+            let (_, nodes) = answer.or_insert_with(|| (statement, Vec::new()));
+            nodes.push(node);
         }
     }
-    for (message, mut nodes) in answers {
+    for (statement, mut nodes) in answers.into_values() {
         // Who names nodes reads of these first.
         nodes.sort_by_key(|node| !findings.selection.wants_node(node));
-        findings.push(found(&nodes, message));
+        findings.push(found(&nodes, statement));
     }
 }
 
 /// A finding about the first of `nodes` that names the others.
-pub(super) fn found<'a>(nodes: &[&'a Node], message: String) -> FindingBuilder<'a> {
-    let names: Vec<_> = nodes.iter().map(|n| n.metadata.name.as_str()).collect();
-    let (message, first) = match nodes {
-        [first] => (message, *first),
-        [first, others @ ..] => {
-            let others = others.iter().map(|n| n.metadata.name.as_str());
-            (
-                format!("{message}; the same on {}", format::list(others)),
-                *first,
-            )
-        }
-        [] => return FindingBuilder::named("Node", "", message),
+pub(super) fn found<'a>(nodes: &[&'a Node], statement: Statement) -> FindingBuilder<'a> {
+    let mut names = nodes.iter().map(|node| node.metadata.name.as_str());
+    let all = Fact::names(names.clone());
+    let Some(first) = nodes.first() else {
+        return FindingBuilder::named("Node", "", statement);
     };
-    let wanted = names.iter().copied();
-    FindingBuilder::node(first, message)
-        .on_all(wanted)
-        .with("nodes", names)
+    let found = FindingBuilder::node(first, statement).on_all(names.clone());
+    names.next();
+    if nodes.len() == 1 {
+        return found.with("nodes", all);
+    }
+    let others = all.shown(format::list(names));
+    found.and("; the same on {nodes}").with("nodes", others)
 }
 
 /// What the kubelet would say of a part of the configuration on its next start.
-pub(super) fn refusal(node: &Node, config: &KubeletConfiguration, about: &str) -> Option<String> {
+pub(super) fn refusal(
+    node: &Node,
+    config: &KubeletConfiguration,
+    about: &str,
+) -> Option<Statement> {
     let computed = allocatable::of_node(node, config);
-    computed
-        .refusals
-        .into_iter()
-        .find(|refusal| refusal.contains(about))
+    let mut refusals = computed.refusals.iter();
+    let refusal = refusals.find(|refusal| refusal.contains(about))?;
+    Some(Statement::from("{refusal}").with("refusal", Fact::quote(refusal)))
 }

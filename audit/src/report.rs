@@ -107,13 +107,11 @@ impl Input {
 }
 
 /// The result of all rules that were asked for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Audit {
     /// Worst first, then by rule and subject.
     pub findings: Vec<Finding>,
     /// Findings below the severity that was asked for, by rule.
-    #[serde(default)]
     pub hidden: Vec<Finding>,
     /// Rules that could not be checked, or only in part, in the order of the catalogue.
     pub skipped: Vec<Skipped>,

@@ -1,6 +1,7 @@
 //! `Rule`: id, severity, data sources, texts and check of a rule.
 
 use super::context::Context;
+use super::fact::Statement;
 use super::finding::Severity;
 use super::findings::{FindingBuilder, Findings};
 use super::kubelet_config;
@@ -43,8 +44,8 @@ pub enum Check {
     Machine(for<'a> fn(&Context<'a>, &'a Node) -> Option<FindingBuilder<'a>>),
     /// One node, with any number of findings.
     EachNode(fn(&Context<'_>, &Node, &mut Findings<'_>)),
-    /// The configuration of one kubelet. Nodes with the same message share one finding.
-    Configuration(fn(&Node, &KubeletConfiguration) -> Option<String>),
+    /// The configuration of one kubelet. Nodes of which it says the same share one finding.
+    Configuration(fn(&Node, &KubeletConfiguration) -> Option<Statement>),
     /// The nodes, as kubelets of another version would run them: only if a version is given.
     Target(fn(&Context<'_>, Target, &mut Findings<'_>)),
     /// Several clusters, by [`crate::clusters`]; an audit of one does not check it.

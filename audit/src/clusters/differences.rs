@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::profile::Profile;
-use crate::{BETWEEN_CLUSTERS, Confidence, Finding, Rule, Selection, Subject};
+use crate::{BETWEEN_CLUSTERS, Confidence, Fact, Finding, Rule, Selection, Statement, Subject};
 use nodelife_core::format::list;
 use nodelife_core::text::Str;
 
@@ -146,19 +146,22 @@ fn of_value(rule: &Rule, before: &str, read: Read, clusters: &[(Str, Profile)]) 
         return Vec::new();
     }
     let Some(majority) = vote.majority() else {
-        let message = format!("{before} {}", vote.split());
         let contexts = vote.values.iter().map(|(context, _)| context.as_str());
-        let evidence = [("values".into(), vote.evidence())].into();
-        return vec![finding(rule, &list(contexts), message, evidence)];
+        let values = Fact::from(vote.split()).valued(vote.evidence());
+        let statement = Statement::from("{what} {values}").with("what", before);
+        return vec![finding(
+            rule,
+            &list(contexts),
+            statement.with("values", values),
+        )];
     };
     let odd = vote.values.iter().filter(|(_, value)| *value != majority.0);
     odd.map(|(context, value)| {
-        let message = format!("{before} {}; {}", short(value), vote.usual(majority));
-        let evidence = [
-            ("value".into(), json!(value)),
-            ("usual".into(), json!(majority.0)),
-        ];
-        finding(rule, context, message, evidence.into())
+        let statement = Statement::from("{what} {value}; {usual}")
+            .with("what", before)
+            .with("value", Fact::from(*value).shown(short(value)))
+            .with("usual", Fact::from(majority.0).shown(vote.usual(majority)));
+        finding(rule, context, statement)
     })
     .collect()
 }
@@ -194,18 +197,22 @@ fn of_settings(rule: &Rule, clusters: &[(Str, Profile)]) -> Vec<Finding> {
     odd.into_iter()
         .map(|(context, fields)| {
             let told = fields.iter().map(|(_, told, _)| told.as_str());
-            let message = nodelife_core::format::first(SHOWN, told);
+            let told = nodelife_core::format::first(SHOWN, told);
             let fields = fields.into_iter();
             let evidence: serde_json::Map<String, Value> = fields
                 .map(|(field, _, evidence)| (field.to_owned(), evidence))
                 .collect();
-            let evidence = [("settings".into(), Value::Object(evidence))];
-            finding(rule, &context, message, evidence.into())
+            let settings = Fact::from(told).valued(evidence);
+            finding(
+                rule,
+                &context,
+                Statement::from("{settings}").with("settings", settings),
+            )
         })
         .collect()
 }
 
-fn finding(rule: &Rule, context: &str, message: String, evidence: BTreeMap<Str, Value>) -> Finding {
+fn finding(rule: &Rule, context: &str, statement: Statement) -> Finding {
     Finding {
         rule: rule.id.into(),
         title: rule.title.into(),
@@ -215,8 +222,9 @@ fn finding(rule: &Rule, context: &str, message: String, evidence: BTreeMap<Str, 
             name: context.into(),
             namespace: None,
         },
-        message,
-        evidence,
+        message: statement.text(),
+        template: statement.template,
+        evidence: statement.facts,
         confidence: Confidence::Measured,
         fix: rule.fix.into(),
         link: rule.link.into(),

@@ -197,6 +197,7 @@ fn findings_about_pods_count_for_their_node() {
             namespace: namespace.map(Str::from),
         },
         message: String::new(),
+        template: "".into(),
         evidence: BTreeMap::new(),
         confidence: crate::Confidence::Measured,
         fix: String::new(),

@@ -1,6 +1,6 @@
 //! AUT: permissions of nodes.
 
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::node_access::{ASKER_USER, NodeAuthorizer, NodeRestriction, OTHER};
 use nodelife_core::snapshot::Source;
 
@@ -59,31 +59,33 @@ fn unrestricted(context: &Context<'_>, findings: &mut Findings<'_>) {
     let Some(NodeRestriction::Off { denied_by }) = &context.snapshot.node_restriction else {
         return;
     };
-    let probe = format!("a dry run of {ASKER_USER} that creates the node {OTHER}");
+    let probe = api_server("a dry run of {user} that creates the node {node}");
     findings.push(match denied_by {
-        None => api_server(format!("{probe} is allowed")),
-        Some(denied_by) => {
-            let message = format!("{probe} passes NodeRestriction; {denied_by} denies it");
-            let found = api_server(message).with("deniedBy", denied_by.as_str());
-            found.severity(Severity::Info)
-        }
+        None => probe.and(" is allowed"),
+        Some(denied_by) => probe
+            .and(" passes NodeRestriction; {deniedBy} denies it")
+            .with("deniedBy", denied_by)
+            .severity(Severity::Info),
     });
 }
 
-fn api_server(message: String) -> FindingBuilder<'static> {
-    FindingBuilder::named("Cluster", "kube-apiserver", message)
+/// What the API server answers to the node that asks about another one.
+fn api_server(says: &'static str) -> FindingBuilder<'static> {
+    FindingBuilder::named("Cluster", "kube-apiserver", says)
+        .with("user", ASKER_USER)
+        .with("node", OTHER)
 }
 
 fn without_authorizer(context: &Context<'_>, findings: &mut Findings<'_>) {
     match &context.snapshot.node_authorizer {
         None | Some(NodeAuthorizer::On) => {}
-        Some(NodeAuthorizer::Off) => findings.push(api_server(format!(
-            "{ASKER_USER} may not get the node {OTHER}, but the Node authorizer is not the reason"
-        ))),
+        Some(NodeAuthorizer::Off) => findings.push(api_server(
+            "{user} may not get the node {node}, but the Node authorizer is not the reason",
+        )),
         // The Node authorizer may be on, but another authorizer already allows everything.
         Some(NodeAuthorizer::Unknown { allowed_by }) => {
-            let message = format!("{ASKER_USER} may get the node {OTHER}: {allowed_by}");
-            findings.push(api_server(message).inferred());
+            let found = api_server("{user} may get the node {node}: {allowedBy}");
+            findings.push(found.with("allowedBy", allowed_by).inferred());
         }
     }
 }
@@ -102,13 +104,11 @@ fn odd_user(context: &Context<'_>, findings: &mut Findings<'_>) {
             "kubernetes.io/kubelet-serving" | "kubernetes.io/kube-apiserver-client-kubelet"
         );
         if kubelet && !known.iter().any(|prefix| user.starts_with(prefix)) {
-            let message = format!(
-                "user {user:?} requested a certificate from {}",
-                request.spec.signer_name
-            );
+            let says = "user {user} requested a certificate from {signer}";
             let found =
-                FindingBuilder::object("CertificateSigningRequest", &request.metadata, message);
-            findings.push(found.with("user", user));
+                FindingBuilder::object("CertificateSigningRequest", &request.metadata, says);
+            let found = found.with("user", Fact::name(user).shown(format!("{user:?}")));
+            findings.push(found.with("signer", &request.spec.signer_name));
         }
     }
 }
@@ -118,8 +118,8 @@ fn legacy_binding(context: &Context<'_>, findings: &mut Findings<'_>) {
         let role = binding.role_ref.name == "system:node";
         let mut subjects = binding.subjects.iter();
         if role && subjects.any(|s| s.kind == "Group" && s.name == "system:nodes") {
-            let message = "role system:node for the group system:nodes".to_owned();
-            let found = FindingBuilder::object("ClusterRoleBinding", &binding.metadata, message);
+            let says = "role system:node for the group system:nodes";
+            let found = FindingBuilder::object("ClusterRoleBinding", &binding.metadata, says);
             findings.push(found);
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::context::BudgetPods;
 use crate::owners::{OwnedPods, full_name};
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::disruption::{ignores_budgets, protections};
 use nodelife_core::format;
 use nodelife_core::object::{Budget, Pod, UnhealthyPodEvictionPolicy};
@@ -143,13 +143,13 @@ fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
             continue;
         };
         let status = &budget.status;
-        let message = format!(
-            "{}: {needed} of {reachable} pods have to be healthy, {} are; \
-             {reachable} − {needed} = 0 evictions allowed, ever",
-            budget.spec, status.current_healthy,
-        );
+        let says = "{spec}: {needed} of {reachable} pods have to be healthy, {currentHealthy} are; \
+                    {reachable} − {needed} = 0 evictions allowed, ever";
         findings.push(
-            FindingBuilder::budget(budget, message)
+            FindingBuilder::budget(budget, says)
+                .with("spec", Fact::quote(&budget.spec.to_string()))
+                .with("needed", needed)
+                .with("reachable", reachable)
                 .with("desiredHealthy", status.desired_healthy)
                 .with("expectedPods", status.expected_pods)
                 .with("currentHealthy", status.current_healthy)
@@ -184,17 +184,16 @@ fn several_budgets(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
     for ((_, names), BudgetPods { budget, mut pods }) in sets {
         pods.sort_by_key(|pod| &pod.metadata.name);
-        let message = format!(
-            "budgets {} select the same {}: {}",
-            names.join(" and "),
-            format::count(pods.len(), "pod"),
-            format::list(pods.iter().map(|pod| pod.metadata.name.as_str()))
-        );
+        let listed = format::list(pods.iter().map(|pod| pod.metadata.name.as_str()));
         let pod_names: Vec<_> = pods.iter().map(|pod| full_name(&pod.metadata)).collect();
         findings.push(
-            FindingBuilder::budget(budget, message)
-                .with("budgets", names)
-                .with("pods", pod_names)
+            FindingBuilder::budget(budget, "budgets {budgets} select the same {count}: {pods}")
+                .with(
+                    "budgets",
+                    Fact::names(names.iter().copied()).shown(names.join(" and ")),
+                )
+                .with("count", Fact::count(pods.len(), "pod"))
+                .with("pods", Fact::from(pod_names).shown(listed))
                 .on_all(pods.iter().map(|pod| pod.spec.node_name.as_str())),
         );
     }
@@ -204,15 +203,15 @@ fn selects_nothing(context: &Context<'_>, findings: &mut Findings<'_>) {
     for entry in context.budgets() {
         let budget = entry.budget;
         if !is_counted(budget) {
-            let message = format!(
-                "the disruption controller has processed generation {}, but the budget is at {}",
-                budget.status.observed_generation,
-                budget.metadata.generation.unwrap_or_default()
-            );
-            findings.push(FindingBuilder::budget(budget, message));
+            let says = "the disruption controller has processed generation {observed}, but the \
+                        budget is at {generation}";
+            let found = FindingBuilder::budget(budget, says)
+                .with("observed", budget.status.observed_generation)
+                .with("generation", budget.metadata.generation.unwrap_or_default());
+            findings.push(found);
         } else if entry.pods.is_empty() && !is_scaled_down(context, budget) {
-            let message = "no pod in the namespace matches the selector".to_owned();
-            findings.push(FindingBuilder::budget(budget, message));
+            let says = "no pod in the namespace matches the selector";
+            findings.push(FindingBuilder::budget(budget, says));
         }
     }
 }
@@ -237,7 +236,7 @@ fn unhealthy(context: &Context<'_>, findings: &mut Findings<'_>) {
             spec.unhealthy_pod_eviction_policy,
             None | Some(UnhealthyPodEvictionPolicy::IfHealthyBudget)
         );
-        let broken: Vec<_> = entry
+        let broken: Vec<&str> = entry
             .pods
             .iter()
             .filter(|pod| pod.status.phase == "Running" && !pod.is_ready() && !pod.is_terminating())
@@ -245,16 +244,14 @@ fn unhealthy(context: &Context<'_>, findings: &mut Findings<'_>) {
             .collect();
         // With enough healthy pods the unhealthy ones can be evicted; below that they cannot.
         if strict && !broken.is_empty() && status.current_healthy < status.desired_healthy {
-            let message = format!(
-                "{} healthy, {} wanted: not even the unhealthy pods may be evicted: {}",
-                status.current_healthy,
-                status.desired_healthy,
-                format::list(broken.iter().copied())
-            );
+            let says = "{healthy} healthy, {wanted} wanted: not even the unhealthy pods may be \
+                        evicted: {pods}";
             let nodes = entry.pods.iter().map(|pod| pod.spec.node_name.as_str());
             findings.push(
-                FindingBuilder::budget(entry.budget, message)
-                    .with("pods", broken)
+                FindingBuilder::budget(entry.budget, says)
+                    .with("healthy", status.current_healthy)
+                    .with("wanted", status.desired_healthy)
+                    .with("pods", Fact::names(broken))
                     .on_all(nodes),
             );
         }
@@ -265,8 +262,8 @@ fn bare(context: &Context<'_>, findings: &mut Findings<'_>) {
     let pods = context.evictable_pods().filter(|pod| is_bound(pod));
     for pod in pods.filter(|pod| pod.metadata.controller().is_none()) {
         let node = pod.spec.node_name.as_str();
-        let found = FindingBuilder::pod(pod, format!("no controller; on {node}"));
-        findings.push(found.with("node", node));
+        let found = FindingBuilder::pod(pod, "no controller; on {node}");
+        findings.push(found.with("node", Fact::name(node)));
     }
 }
 
@@ -289,14 +286,12 @@ fn one_node(context: &Context<'_>, findings: &mut Findings<'_>) {
         if nodes.clone().next().is_some() && nodes.all(|other| other == node) {
             let pods: Vec<_> = bound.copied().collect();
             let spread = pods.iter().all(|pod| spreads_over_nodes(pod));
-            let although = if spread {
-                ", although they have a topology spread constraint over nodes"
+            let says = if spread {
+                "all {pods} on {node}, although they have a topology spread constraint over nodes"
             } else {
-                ""
+                "all {pods} on {node}"
             };
-            let pods_there = format::count(pods.len(), "pod");
-            let message = format!("all {pods_there} on {node}{although}");
-            findings.push(owner.found(&pods, message).with("node", node));
+            findings.push(owner.found(&pods, says).with("node", Fact::name(node)));
         }
     }
 }
@@ -324,11 +319,8 @@ fn no_budget(context: &Context<'_>, findings: &mut Findings<'_>) {
         );
         let is_protected = |pod: &&Pod| protected.contains(&std::ptr::from_ref(*pod));
         if replicated && pods.len() > 1 && !pods.iter().any(is_protected) {
-            let message = format!(
-                "{}, and no budget selects them",
-                format::count(pods.len(), "replica")
-            );
-            findings.push(owner.found(pods, message));
+            let found = owner.found(pods, "{pods}, and no budget selects them");
+            findings.push(found.with("pods", Fact::count(pods.len(), "replica")));
         }
     }
 }
@@ -336,7 +328,8 @@ fn no_budget(context: &Context<'_>, findings: &mut Findings<'_>) {
 fn do_not_disturb(context: &Context<'_>, findings: &mut Findings<'_>) {
     for pod in context.evictable_pods() {
         if let Some((annotation, value)) = protections(pod).next() {
-            findings.push(FindingBuilder::pod(pod, format!("{annotation}: {value}")));
+            let found = FindingBuilder::pod(pod, "{annotation}: {value}");
+            findings.push(found.with("annotation", annotation).with("value", value));
         }
     }
 }
@@ -344,17 +337,11 @@ fn do_not_disturb(context: &Context<'_>, findings: &mut Findings<'_>) {
 fn finalizer(context: &Context<'_>, findings: &mut Findings<'_>) {
     for (pod, late) in context.overdue_pods() {
         if !pod.metadata.finalizers.is_empty() {
-            let names = pod
-                .metadata
-                .finalizers
-                .iter()
-                .map(nodelife_core::text::Str::as_str);
-            let message = format!(
-                "{} past its grace period, held by {}",
-                format::duration(late),
-                format::list(names)
-            );
-            findings.push(FindingBuilder::pod(pod, message).with("seconds", late));
+            let names = pod.metadata.finalizers.iter();
+            let names = Fact::names(names.map(nodelife_core::text::Str::as_str));
+            let says = "{seconds} past its grace period, held by {finalizers}";
+            let found = FindingBuilder::pod(pod, says).with("seconds", Fact::seconds(late));
+            findings.push(found.with("finalizers", names));
         }
     }
 }

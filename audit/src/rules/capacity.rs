@@ -4,9 +4,8 @@ use std::net::Ipv4Addr;
 
 use crate::context::{allocatable, capacity};
 use crate::headroom::Headroom;
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
 use nodelife_core::allocatable::{DEFAULT_MAX_PODS, KubeletConfiguration};
-use nodelife_core::format;
 use nodelife_core::object::Node;
 use nodelife_core::quantity::Quantity;
 use nodelife_core::snapshot::Source;
@@ -129,14 +128,14 @@ fn overcommitted(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>
     for (resource, requested) in requests.into_iter().flatten() {
         let room = allocatable(node, resource).filter(|room| requested > room);
         if let Some(room) = room {
-            let over = *requested - room;
-            let message =
-                format!("{resource}: requests {requested} − Allocatable {room} = {over} too much");
+            let says =
+                "{resource}: requests {requests} − Allocatable {allocatable} = {over} too much";
             findings.push(
-                FindingBuilder::node(node, message)
-                    .with("resource", resource.as_str())
-                    .with("requests", requested.to_string())
-                    .with("allocatable", room.to_string()),
+                FindingBuilder::node(node, says)
+                    .with("resource", resource)
+                    .with("requests", *requested)
+                    .with("allocatable", room)
+                    .with("over", *requested - room),
             );
         }
     }
@@ -149,10 +148,10 @@ fn pods_at_limit<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
     if limit == 0 || i128::from(pods) * 10 < i128::from(limit) * 9 {
         return None;
     }
-    let message = format!("{pods} of {limit} pods ({} %)", pods * 100 / limit);
-    let found = FindingBuilder::node(node, message)
+    let found = FindingBuilder::node(node, "{pods} of {limit} pods ({percent} %)")
         .with("pods", pods)
-        .with("limit", limit);
+        .with("limit", limit)
+        .with("percent", pods * 100 / limit);
     Some(found.severity_if(pods > limit, Severity::Error))
 }
 
@@ -168,11 +167,12 @@ fn limits(context: &Context<'_>, findings: &mut Findings<'_>) {
             continue;
         };
         if !room.is_zero() && percent(*limits, room) > 150.0 {
-            let message = format!(
-                "memory limits {limits} of {room} Allocatable ({:.0} %)",
-                percent(*limits, room)
-            );
-            findings.push(FindingBuilder::node(node, message).with("limits", limits.to_string()));
+            let says = "memory limits {limits} of {allocatable} Allocatable ({percent})";
+            let found = FindingBuilder::node(node, says)
+                .with("limits", *limits)
+                .with("allocatable", room)
+                .with("percent", Fact::percent(percent(*limits, room)));
+            findings.push(found);
         }
     }
 }
@@ -185,8 +185,9 @@ fn best_effort<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
         .partition(|pod| pod.status.qos_class == "BestEffort");
     let (idle, all) = (idle.len(), idle.len() + others.len());
     (all >= ENOUGH && idle * 5 > all).then(|| {
-        let message = format!("{idle} of {} are BestEffort", format::count(all, "pod"));
-        FindingBuilder::node(node, message).with("bestEffort", idle)
+        FindingBuilder::node(node, "{bestEffort} of {pods} are BestEffort")
+            .with("bestEffort", idle)
+            .with("pods", Fact::count(all, "pod"))
     })
 }
 
@@ -197,8 +198,7 @@ fn no_headroom(context: &Context<'_>, findings: &mut Findings<'_>) {
         };
         let name = &largest.metadata.name;
         if let Some(left) = headroom.short_without(|node| node.metadata.name == *name) {
-            let message = headroom.say(name, left);
-            let found = FindingBuilder::cluster(message).with("resource", headroom.resource);
+            let found = FindingBuilder::cluster(headroom.say(name, left));
             findings.push(found.inferred());
         }
     }
@@ -209,9 +209,9 @@ fn no_zone_headroom(context: &Context<'_>, findings: &mut Findings<'_>) {
         for zone in context.zones.zones.iter().filter(|z| !z.key.is_empty()) {
             let lost = |node: &Node| ZoneKey::of(&node.metadata.labels) == zone.key;
             if let Some(left) = headroom.short_without(lost) {
-                let message = headroom.say(&zone.key.to_string(), left);
-                let found = FindingBuilder::zone(context, &zone.key, message);
-                findings.push(found.with("resource", headroom.resource).inferred());
+                let says = headroom.say(&zone.key.to_string(), left);
+                let found = FindingBuilder::zone(context, &zone.key, says);
+                findings.push(found.inferred());
             }
         }
     }
@@ -230,9 +230,9 @@ fn volume_limit(context: &Context<'_>, findings: &mut Findings<'_>) {
             let volumes = node.status.volumes_attached.iter();
             let attached = volumes.filter(|v| v.name.starts_with(&prefix)).count();
             if i64::try_from(attached).unwrap_or(i64::MAX) >= most.saturating_sub(1) {
-                let message = format!("{}: {attached} of {most} volumes attached", driver.name);
-                findings
-                    .push(FindingBuilder::node(node, message).with("driver", driver.name.as_str()));
+                let says = "{driver}: {attached} of {limit} volumes attached";
+                let found = FindingBuilder::node(node, says).with("driver", &driver.name);
+                findings.push(found.with("attached", attached).with("limit", most));
             }
         }
     }
@@ -266,8 +266,8 @@ fn too_few_addresses(context: &Context<'_>, findings: &mut Findings<'_>) {
     for (node, range, pods) in ranges(context) {
         let addresses = usable(range);
         if pods > addresses {
-            let message = format!("up to {pods} pods, but only {addresses} addresses in the range");
-            let found = FindingBuilder::node(node, message)
+            let says = "up to {pods} pods, but only {addresses} addresses in the range";
+            let found = FindingBuilder::node(node, says)
                 .with("pods", pods)
                 .with("addresses", addresses);
             // A network plugin may assign addresses of its own.
@@ -285,19 +285,24 @@ fn overlap(context: &Context<'_>, findings: &mut Findings<'_>) {
         };
         if first <= last {
             let name = other.metadata.name.as_str();
-            let message = format!("its pod range overlaps that of {name}");
-            let found = FindingBuilder::node(node, message).on(name);
-            findings.push(found.with("other", name));
+            let found = FindingBuilder::node(node, "its pod range overlaps that of {other}");
+            findings.push(found.on(name).with("other", Fact::name(name)));
         }
     }
 }
 
-fn per_core(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+fn per_core(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     let cores = capacity(node, "cpu")?.value()?;
     let most = config.max_pods.unwrap_or(DEFAULT_MAX_PODS);
     let limit = config.pod_limit(cores);
     (limit < most).then(|| {
         let each = config.pods_per_core.unwrap_or_default();
-        format!("podsPerCore: {each} × {cores} cores = {limit} pods, maxPods: {most}")
+        Statement::from(
+            "podsPerCore: {podsPerCore} × {cores} cores = {pods} pods, maxPods: {maxPods}",
+        )
+        .with("podsPerCore", each)
+        .with("cores", cores)
+        .with("pods", limit)
+        .with("maxPods", most)
     })
 }

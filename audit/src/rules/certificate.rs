@@ -1,9 +1,8 @@
 //! CRT: certificates and the kubelet's own API.
 
 use crate::pools::counts;
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::format;
 use nodelife_core::object::{ClusterRole, Node, SigningRequest};
 use nodelife_core::snapshot::Source;
 
@@ -91,14 +90,14 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn no_rotation(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+fn no_rotation(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     let off = config.rotate_certificates != Some(true);
-    off.then(|| "rotateCertificates is not set".to_owned())
+    off.then(|| "rotateCertificates is not set".into())
 }
 
-fn self_signed(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+fn self_signed(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     let signed = config.server_tls_bootstrap == Some(true) || !config.tls_cert_file.is_empty();
-    (!signed).then(|| "neither serverTLSBootstrap nor tlsCertFile".to_owned())
+    (!signed).then(|| "neither serverTLSBootstrap nor tlsCertFile".into())
 }
 
 fn requests<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a SigningRequest> + use<'a> {
@@ -130,10 +129,11 @@ fn pending(context: &Context<'_>, signer: &str, findings: &mut Findings<'_>) {
         let to_signer = request.spec.signer_name == signer;
         if to_signer && request.status.conditions.is_empty() && age > LONG {
             let node = node_of(request);
-            let message = format!("pending for {}, from {node}", format::duration(age));
+            let says = "pending for {age}, from {node}";
             let found =
-                FindingBuilder::object("CertificateSigningRequest", &request.metadata, message);
-            findings.push(found.on(node).with("node", node));
+                FindingBuilder::object("CertificateSigningRequest", &request.metadata, says);
+            let found = found.on(node).with("node", Fact::name(node));
+            findings.push(found.with("age", Fact::seconds(age)));
         }
     }
 }
@@ -147,13 +147,13 @@ fn again(context: &Context<'_>, findings: &mut Findings<'_>) {
     });
     let counts = counts(of_nodes.map(node_of)).into_iter();
     for (node, count) in counts.filter(|(_, count)| *count > OFTEN) {
-        let message = format!("{count} requests within an hour");
-        let found = FindingBuilder::named("Node", node, message).on(node);
+        let says = "{requests} requests within an hour";
+        let found = FindingBuilder::named("Node", node, says).on(node);
         findings.push(found.with("requests", count));
     }
 }
 
-fn open_kubelet(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+fn open_kubelet(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     let mut open = Vec::new();
     if config.authentication.anonymous.enabled == Some(true) {
         open.push("authentication.anonymous.enabled: true".to_owned());
@@ -164,7 +164,8 @@ fn open_kubelet(_: &Node, config: &KubeletConfiguration) -> Option<String> {
     if let Some(port) = config.read_only_port.filter(|port| *port != 0) {
         open.push(format!("readOnlyPort: {port}"));
     }
-    (!open.is_empty()).then(|| open.join(", "))
+    let settings = || Statement::from("{settings}").with("settings", open.join(", "));
+    (!open.is_empty()).then(settings)
 }
 
 /// Whether the role lets its holders use `nodes/proxy`, without being allowed everything.
@@ -200,13 +201,11 @@ fn proxy(context: &Context<'_>, findings: &mut Findings<'_>) {
             .map(|subject| format!("{} {}", subject.kind, subject.name))
             .collect();
         if !others.is_empty() {
-            let message = format!(
-                "{} through role {}",
-                others.join(", "),
-                binding.role_ref.name
-            );
-            let found = FindingBuilder::object("ClusterRoleBinding", &binding.metadata, message);
-            findings.push(found.with("subjects", others));
+            let says = "{subjects} through role {role}";
+            let found = FindingBuilder::object("ClusterRoleBinding", &binding.metadata, says)
+                .with("role", &binding.role_ref.name);
+            let listed = others.join(", ");
+            findings.push(found.with("subjects", Fact::from(others).shown(listed)));
         }
     }
 }

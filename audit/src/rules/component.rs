@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::kubelet_config::found;
 use crate::kubelet_start::Target;
-use crate::{Context, Findings};
+use crate::{Context, Findings, Statement};
 use nodelife_core::object::Node;
 use nodelife_core::version::Version;
 
@@ -35,25 +35,23 @@ pub(super) fn skew(context: &Context<'_>, target: Target, findings: &mut Finding
         let is_upgraded = *name != KUBE_PROXY && server.is_none_or(|server| own.minor >= server);
         // No control plane is downgraded: such a target is meant for nodes alone.
         let is_past = server.is_some_and(|server| server > target.minor());
-        let message = if own.minor > target.minor() && !is_past {
-            format!("{name} {own} is newer than {target}")
-        } else if own.minor + most < target.minor() && !is_upgraded {
-            let behind = target.minor() - own.minor;
-            let allowed = if *most == 1 {
-                "is allowed"
-            } else {
-                "are allowed"
-            };
-            format!("{name} {own} is {behind} minor versions older than {target}; {most} {allowed}")
-        } else {
+        let says = if own.minor > target.minor() && !is_past {
+            "{component} {version} is newer than {target}"
+        } else if own.minor + most >= target.minor() || is_upgraded {
             continue;
+        } else if *most == 1 {
+            "{component} {version} is {behind} minor versions older than {target}; 1 is allowed"
+        } else {
+            "{component} {version} is {behind} minor versions older than {target}; {most} are \
+             allowed"
         };
-        let found = found(nodes, message);
-        findings.push(
-            found
-                .with("component", *name)
-                .with("version", own.to_string()),
-        );
+        let statement = Statement::from(says)
+            .with("component", *name)
+            .with("version", own.to_string())
+            .with("target", target.to_string())
+            .with("behind", i64::from(target.minor()) - i64::from(own.minor))
+            .with("most", *most);
+        findings.push(found(nodes, statement));
     }
 }
 

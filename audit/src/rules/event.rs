@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
-use nodelife_core::format;
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
 
@@ -102,19 +101,17 @@ pub(super) fn seen<'a>(context: &Context<'a>, reason: &str) -> Vec<(&'a Node, Se
 fn cgroup_v1(context: &Context<'_>, findings: &mut Findings<'_>) {
     for (node, _) in seen(context, "CgroupV1") {
         let version = &node.status.node_info.kubelet_version;
-        let message = format!("the kubelet ({version}) reports CgroupV1");
-        findings.push(FindingBuilder::node(node, message));
+        let found = FindingBuilder::node(node, "the kubelet ({version}) reports CgroupV1");
+        findings.push(found.with("version", version));
     }
 }
 
 /// `network/dns/dns.go` reports it for each such pod.
 fn no_dns(context: &Context<'_>, findings: &mut Findings<'_>) {
     for (node, seen) in seen(context, "MissingClusterDNS") {
-        let message = format!(
-            "the kubelet reports MissingClusterDNS, {}",
-            format::count(usize::try_from(seen.times).unwrap_or(usize::MAX), "time")
-        );
-        findings.push(FindingBuilder::node(node, message).with("times", seen.times));
+        let found = FindingBuilder::node(node, "the kubelet reports MissingClusterDNS, {times}");
+        let times = usize::try_from(seen.times).unwrap_or(usize::MAX);
+        findings.push(found.with("times", Fact::count(times, "time")));
     }
 }
 
@@ -127,12 +124,10 @@ fn no_image_capacity(context: &Context<'_>, findings: &mut Findings<'_>) {
             continue;
         };
         if seen.repeated >= LASTING && last <= RECENT {
-            let message = format!(
-                "the kubelet reports InvalidDiskCapacity, {} times, the last time {} ago",
-                seen.repeated,
-                format::duration(last)
-            );
-            findings.push(FindingBuilder::node(node, message).with("times", seen.repeated));
+            let says = "the kubelet reports InvalidDiskCapacity, {times} times, the last time \
+                        {last} ago";
+            let found = FindingBuilder::node(node, says).with("times", seen.repeated);
+            findings.push(found.with("last", Fact::seconds(last)));
         }
     }
 }
@@ -146,11 +141,9 @@ fn no_space_freed(context: &Context<'_>, findings: &mut Findings<'_>) {
             continue;
         };
         if last <= RECENT {
-            let message = format!(
-                "the kubelet reports FreeDiskSpaceFailed, the last time {} ago",
-                format::duration(last)
-            );
-            findings.push(FindingBuilder::node(node, message).with("times", seen.times));
+            let says = "the kubelet reports FreeDiskSpaceFailed, the last time {last} ago";
+            let found = FindingBuilder::node(node, says).with("times", seen.times);
+            findings.push(found.with("last", Fact::seconds(last)));
         }
     }
 }
@@ -162,11 +155,8 @@ fn rebooted(context: &Context<'_>, findings: &mut Findings<'_>) {
         let Some(last) = last.map(|last| context.seconds_since(last)) else {
             continue;
         };
-        let message = format!(
-            "rebooted {} times, the last time {} ago",
-            seen.times,
-            format::duration(last)
-        );
-        findings.push(FindingBuilder::node(node, message).with("times", seen.times));
+        let says = "rebooted {times} times, the last time {last} ago";
+        let found = FindingBuilder::node(node, says).with("times", seen.times);
+        findings.push(found.with("last", Fact::seconds(last)));
     }
 }

@@ -1,8 +1,7 @@
 //! LBL: labels and topology.
 
 use crate::context::{is_control_plane, is_open};
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
-use nodelife_core::format;
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
 use nodelife_core::zone::{BETA_REGION_LABEL, BETA_ZONE_LABEL, REGION_LABEL, ZONE_LABEL, ZoneKey};
@@ -93,13 +92,14 @@ fn topology_missing(context: &Context<'_>, findings: &mut Findings<'_>) {
             continue;
         };
         let keys: Vec<_> = absent.iter().map(|(stable, ..)| *stable).collect();
-        let message = format!(
-            "{} missing, while {} {} it",
-            keys.join(" and "),
-            format::count(*bearers, "other node"),
-            if *bearers == 1 { "has" } else { "have" }
-        );
-        findings.push(FindingBuilder::node(node, message).with("missing", keys));
+        let says = if *bearers == 1 {
+            "{missing} missing, while {others} has it"
+        } else {
+            "{missing} missing, while {others} have it"
+        };
+        let missing = Fact::from(keys.join(" and ")).valued(keys);
+        let found = FindingBuilder::node(node, says).with("missing", missing);
+        findings.push(found.with("others", Fact::count(*bearers, "other node")));
     }
 }
 
@@ -112,16 +112,21 @@ fn beta_differs(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
         if let (Some(old), Some(new)) = (labels.get(beta), labels.get(stable))
             && old != new
         {
-            let message = format!("{beta}={old}, {stable}={new}");
-            findings.push(FindingBuilder::node(node, message).with("label", beta));
+            let found = FindingBuilder::node(node, "{label}={value}, {stable}={stableValue}")
+                .with("label", beta)
+                .with("value", old)
+                .with("stable", stable)
+                .with("stableValue", new);
+            findings.push(found);
         }
     }
 }
 
 fn no_region<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let key = ZoneKey::of(&node.metadata.labels);
-    (!key.zone.is_empty() && key.region.is_empty())
-        .then(|| FindingBuilder::node(node, format!("zone {} without a region", key.zone)))
+    (!key.zone.is_empty() && key.region.is_empty()).then(|| {
+        FindingBuilder::node(node, "zone {zone} without a region").with("zone", &*key.zone)
+    })
 }
 
 fn excluded_traffic<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
@@ -131,8 +136,9 @@ fn excluded_traffic<'a>(context: &Context<'a>, node: &'a Node) -> Option<Finding
     }
     let key = "node.kubernetes.io/exclude-from-external-load-balancers";
     let old = context.age(&node.metadata).is_some_and(|age| age > DAY);
-    (old && node.metadata.labels.contains_key(key))
-        .then(|| FindingBuilder::node(node, format!("{key} on a node that takes workloads")))
+    (old && node.metadata.labels.contains_key(key)).then(|| {
+        FindingBuilder::node(node, "{label} on a node that takes workloads").with("label", key)
+    })
 }
 
 fn no_type(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -143,7 +149,7 @@ fn no_type(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
     for node in context.machines() {
         if !has(node) && !node.spec.provider_id.is_empty() {
-            findings.push(FindingBuilder::node(node, format!("no label {KEY}")));
+            findings.push(FindingBuilder::node(node, "no label {label}").with("label", KEY));
         }
     }
 }

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use crate::context::{allocatable, belongs_to_node, capacity};
 use crate::pools;
 use crate::pools::most_common;
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::format;
 use nodelife_core::node_marks::{DRAIN_IN_PROGRESS, DRAINED};
 use nodelife_core::object::Node;
 use nodelife_core::quantity::Quantity;
@@ -108,16 +107,12 @@ fn drain_unfinished<'a>(context: &Context<'a>, node: &'a Node) -> Option<Finding
     if left.is_empty() {
         return None;
     }
-    let message = format!(
-        "cordoned for {}, but {} still there: {}",
-        format::duration(seconds),
-        format::count(left.len(), "workload pod"),
-        format::list(left.iter().copied())
-    );
+    let says = "cordoned for {secondsCordoned}, but {pods} still there: {names}";
     Some(
-        FindingBuilder::node(node, message)
-            .with("secondsCordoned", seconds)
-            .with("pods", left.len()),
+        FindingBuilder::node(node, says)
+            .with("secondsCordoned", Fact::seconds(seconds))
+            .with("pods", Fact::count(left.len(), "workload pod"))
+            .with("names", Fact::names(left)),
     )
 }
 
@@ -128,8 +123,8 @@ fn forgotten<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
     if pods.any(|pod| !belongs_to_node(pod)) {
         return None;
     }
-    let message = format!("cordoned for {}, and empty", format::duration(seconds));
-    let found = FindingBuilder::node(node, message).with("secondsCordoned", seconds);
+    let found = FindingBuilder::node(node, "cordoned for {secondsCordoned}, and empty")
+        .with("secondsCordoned", Fact::seconds(seconds));
     Some(found.severity_if(seconds > 7 * DAY, Severity::Error))
 }
 
@@ -138,13 +133,17 @@ fn images<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let images = &node.status.images;
     let all: i128 = images.iter().map(|i| i128::from(i.size_bytes.max(0))).sum();
     (room > 0 && all > i128::from(room) / 2).then(|| {
-        let message = format!(
-            "{} take {} Gi or more of {} Gi",
-            format::count(images.len(), "image"),
-            all >> 30,
-            room >> 30
-        );
-        FindingBuilder::node(node, message).with("images", images.len())
+        let used = i64::try_from(all).unwrap_or(i64::MAX);
+        FindingBuilder::node(
+            node,
+            "{images} take {bytes} Gi or more of {capacityBytes} Gi",
+        )
+        .with("images", Fact::count(images.len(), "image"))
+        .with("bytes", Fact::from(used).shown((used >> 30).to_string()))
+        .with(
+            "capacityBytes",
+            Fact::from(room).shown((room >> 30).to_string()),
+        )
     })
 }
 
@@ -178,14 +177,18 @@ fn config_drift(context: &Context<'_>, findings: &mut Findings<'_>) {
                 })
                 .collect();
             if !odd.is_empty() {
-                let message = format!("differs from most nodes of {pool}: {}", odd.join("; "));
-                findings.push(FindingBuilder::node(node, message).with("fields", odd));
+                let fields = Fact::from(odd.join("; ")).valued(odd);
+                let found =
+                    FindingBuilder::node(node, "differs from most nodes of {pool}: {fields}")
+                        .with("pool", pool.to_string())
+                        .with("fields", fields);
+                findings.push(found);
             }
         }
     }
 }
 
-fn logs(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+fn logs(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     /// The default (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
     const FILES: i64 = 5;
     let size = Quantity::parse(&config.container_log_max_size)
@@ -196,11 +199,17 @@ fn logs(node: &Node, config: &KubeletConfiguration) -> Option<String> {
     let room = allocatable(node, "ephemeral-storage")?.value()?;
     let all = (i128::from(size) * i128::from(files)).saturating_mul(i128::from(pods));
     (all > i128::from(room) / 2).then(|| {
-        format!(
-            "{} × {files} files × {pods} pods = {} Gi of {} Gi",
-            config.container_log_max_size,
-            all >> 30,
-            room >> 30
+        let bytes = i64::try_from(all).unwrap_or(i64::MAX);
+        Statement::from(
+            "{size} × {files} files × {pods} pods = {bytes} Gi of {allocatableBytes} Gi",
+        )
+        .with("size", &config.container_log_max_size)
+        .with("files", files)
+        .with("pods", pods)
+        .with("bytes", Fact::from(bytes).shown((all >> 30).to_string()))
+        .with(
+            "allocatableBytes",
+            Fact::from(room).shown((room >> 30).to_string()),
         )
     })
 }
@@ -216,17 +225,22 @@ fn drain_conditions<'a>(context: &Context<'a>, node: &'a Node) -> Option<Finding
         Some(seconds).filter(|seconds| *seconds > SETTLED)
     };
     let (underway, drained) = (seconds(DRAIN_IN_PROGRESS), seconds(DRAINED));
-    let message = match (underway, drained) {
-        (Some(_), Some(_)) => format!("both {DRAIN_IN_PROGRESS} and {DRAINED} are True"),
-        (Some(seconds), None) if !node.spec.unschedulable => {
-            let since = format::duration(seconds);
-            format!("{DRAIN_IN_PROGRESS} is True since {since}, but the node is schedulable")
+    let (condition, seconds) = match (underway, drained) {
+        (Some(_), Some(_)) => {
+            let found = FindingBuilder::node(node, "both {condition} and {other} are True");
+            return Some(
+                found
+                    .with("condition", DRAIN_IN_PROGRESS)
+                    .with("other", DRAINED),
+            );
         }
-        (None, Some(seconds)) if !node.spec.unschedulable => {
-            let since = format::duration(seconds);
-            format!("{DRAINED} is True since {since}, but the node is schedulable")
-        }
-        _ => return None,
+        (Some(seconds), None) => (DRAIN_IN_PROGRESS, seconds),
+        (None, Some(seconds)) => (DRAINED, seconds),
+        (None, None) => return None,
     };
-    Some(FindingBuilder::node(node, message))
+    (!node.spec.unschedulable).then(|| {
+        let says = "{condition} has been True for {seconds}, but the node is schedulable";
+        let found = FindingBuilder::node(node, says).with("condition", condition);
+        found.with("seconds", Fact::seconds(seconds))
+    })
 }

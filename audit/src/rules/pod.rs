@@ -3,8 +3,7 @@
 use jiff::Timestamp;
 
 use crate::pools::counts;
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
-use nodelife_core::format;
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::{Node, Pod};
 use nodelife_core::scheduling::Placement;
 use nodelife_core::snapshot::Source;
@@ -118,14 +117,15 @@ fn on_missing_node(context: &Context<'_>, findings: &mut Findings<'_>) {
         if age.is_some_and(|age| age <= ORPHAN_SECONDS) || has_just_gone(context, node) {
             continue;
         }
-        let lasting = age.map_or(String::new(), |age| {
-            format!(", {} old", format::duration(age))
-        });
-        let message = format!(
-            "bound to {node}, which does not exist ({}{lasting})",
-            pod.status.phase
-        );
-        findings.push(FindingBuilder::pod(pod, message).with("node", node));
+        let says = match age {
+            None => "bound to {node}, which does not exist ({phase})",
+            Some(_) => "bound to {node}, which does not exist ({phase}, {age} old)",
+        };
+        let found = FindingBuilder::pod(pod, says)
+            .with("node", node)
+            .with("phase", &pod.status.phase)
+            .with("age", age.map(Fact::seconds));
+        findings.push(found);
     }
 }
 
@@ -151,17 +151,13 @@ fn not_stopping(context: &Context<'_>, findings: &mut Findings<'_>) {
         let Some(node) = context.node(&pod.spec.node_name) else {
             continue;
         };
-        let state = if node.is_ready() {
-            "ready"
+        let says = if node.is_ready() {
+            "{seconds} past its grace period on {node}, which is ready"
         } else {
-            "not ready"
+            "{seconds} past its grace period on {node}, which is not ready"
         };
-        let message = format!(
-            "{} past its grace period on {}, which is {state}",
-            format::duration(late),
-            node.metadata.name
-        );
-        findings.push(FindingBuilder::pod(pod, message).with("seconds", late));
+        let found = FindingBuilder::pod(pod, says).with("seconds", Fact::seconds(late));
+        findings.push(found.with("node", Fact::name(&node.metadata.name)));
     }
 }
 
@@ -177,8 +173,9 @@ fn failed<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a
             .iter()
             .map(|(reason, n)| format!("{} {n}", named(reason)));
         let reasons: Vec<_> = reasons.collect();
-        let message = format!("{total} failed pods: {}", reasons.join(", "));
-        FindingBuilder::node(node, message).with("pods", total)
+        FindingBuilder::node(node, "{pods} failed pods: {reasons}")
+            .with("pods", total)
+            .with("reasons", Fact::name(&reasons.join(", ")))
     })
 }
 
@@ -193,12 +190,9 @@ fn ready_on_dead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
         .map(|pod| pod.metadata.name.as_str())
         .collect();
     (!ready.is_empty()).then(|| {
-        let message = format!(
-            "{} still Ready: {}",
-            format::count(ready.len(), "pod"),
-            format::list(ready.iter().copied())
-        );
-        FindingBuilder::node(node, message).with("pods", ready.len())
+        FindingBuilder::node(node, "{pods} still Ready: {names}")
+            .with("pods", Fact::count(ready.len(), "pod"))
+            .with("names", Fact::names(ready))
     })
 }
 
@@ -225,13 +219,13 @@ fn waiting(context: &Context<'_>, findings: &mut Findings<'_>) {
         let refusal = pods.first().and_then(|pod| nodes.refusal(pod));
         let oldest = pods.iter().filter_map(|pod| context.age(&pod.metadata));
         if let (Some(refusal), Some(age)) = (refusal, oldest.max()) {
-            let message = format!(
-                "{} without a node, for up to {}; of {} {refusal}",
-                format::count(pods.len(), "pod"),
-                format::duration(age),
-                format::count(context.snapshot.nodes.len(), "node")
-            );
-            findings.push(owner.found(&pods, message).inferred());
+            let says = "{pods} without a node, for up to {age}; of {nodes} {refusal}";
+            let found = owner
+                .found(&pods, says)
+                .with("age", Fact::seconds(age))
+                .with("nodes", Fact::count(context.snapshot.nodes.len(), "node"))
+                .with("refusal", Fact::quote(&refusal.to_string()));
+            findings.push(found.inferred());
         }
     }
 }
@@ -266,18 +260,16 @@ fn not_starting<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuil
     // Pods of one workload may wait for one and the same volume.
     let owners = context.by_owner(waiting.iter().copied()).len();
     let starts_none = owners > 1 && !pods.iter().copied().any(|pod| started(&pod));
-    let message = format!(
-        "{} without a sandbox for up to {}{}: {}",
-        format::count(waiting.len(), "pod"),
-        format::duration(context.seconds_since(oldest)),
-        if starts_none {
-            ", and no pod has started since"
-        } else {
-            ""
-        },
-        format::list(waiting.iter().map(|pod| pod.metadata.name.as_str()))
-    );
-    let found = FindingBuilder::node(node, message).with("pods", waiting.len());
+    let says = if starts_none {
+        "{pods} without a sandbox for up to {seconds}, and no pod has started since: {names}"
+    } else {
+        "{pods} without a sandbox for up to {seconds}: {names}"
+    };
+    let names = waiting.iter().map(|pod| pod.metadata.name.as_str());
+    let found = FindingBuilder::node(node, says)
+        .with("pods", Fact::count(waiting.len(), "pod"))
+        .with("seconds", Fact::seconds(context.seconds_since(oldest)))
+        .with("names", Fact::names(names));
     Some(found.severity_if(starts_none, Severity::Error))
 }
 
@@ -294,13 +286,12 @@ fn static_not_ready(context: &Context<'_>, findings: &mut Findings<'_>) {
         };
         let seconds = context.seconds_since(since);
         if seconds > SETTLED {
-            let message = format!(
-                "not ready for {} ({}) on {}, which is ready",
-                format::duration(seconds),
-                pod.status.phase,
-                node.metadata.name
-            );
-            findings.push(FindingBuilder::pod(pod, message).with("seconds", seconds));
+            let says = "not ready for {seconds} ({phase}) on {node}, which is ready";
+            let found = FindingBuilder::pod(pod, says)
+                .with("seconds", Fact::seconds(seconds))
+                .with("phase", &pod.status.phase)
+                .with("node", Fact::name(&node.metadata.name));
+            findings.push(found);
         }
     }
 }

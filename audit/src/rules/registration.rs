@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::format;
 use nodelife_core::object::{Lease, Node};
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint::UNINITIALIZED;
@@ -168,17 +167,18 @@ fn shared<'a>(
 
 /// One finding about a group of nodes that share `what`.
 fn found_shared<'a>(what: &str, value: &str, nodes: &[&'a Node]) -> FindingBuilder<'a> {
-    let names: Vec<_> = nodes.iter().map(|n| n.metadata.name.as_str()).collect();
-    let message = format!(
-        "{} report the same {what} {value}: {}",
-        format::count(nodes.len(), "node"),
-        format::list(names.iter().copied())
-    );
-    let first = names.first().copied().unwrap_or_default();
-    FindingBuilder::named("Node", first, message)
-        .with("value", value)
-        .with("nodes", names.clone())
-        .on_all(names)
+    let names = nodes.iter().map(|n| n.metadata.name.as_str());
+    let first = names.clone().next().unwrap_or_default();
+    FindingBuilder::named(
+        "Node",
+        first,
+        "{count} report the same {what} {value}: {nodes}",
+    )
+    .with("count", Fact::count(nodes.len(), "node"))
+    .with("what", what)
+    .with("value", value)
+    .with("nodes", Fact::names(names.clone()))
+    .on_all(names)
 }
 
 fn same_machine_id(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -311,16 +311,15 @@ fn uninitialized(context: &Context<'_>, findings: &mut Findings<'_>) {
         let Some(age) = context.age(&node.metadata).filter(|age| *age > SETTLED) else {
             continue;
         };
-        let age = format::duration(age);
         let tainted = node.spec.taints.iter().any(|t| t.key == UNINITIALIZED);
-        let message = if tainted {
-            format!("{age} old, but still tainted {UNINITIALIZED}")
+        let says = if tainted {
+            "{age} old, but still tainted node.cloudprovider.kubernetes.io/uninitialized"
         } else if cloudy && node.spec.provider_id.is_empty() {
-            format!("{age} old, but has no providerID, unlike other nodes")
+            "{age} old, but has no providerID, unlike other nodes"
         } else {
             continue;
         };
-        findings.push(FindingBuilder::node(node, message));
+        findings.push(FindingBuilder::node(node, says).with("age", Fact::seconds(age)));
     }
 }
 
@@ -338,22 +337,19 @@ fn no_node(context: &Context<'_>, findings: &mut Findings<'_>) {
     const ALIVE: i64 = 60;
     for (lease, age) in orphans(context).filter(|(_, age)| *age <= ALIVE) {
         let name = &lease.metadata.name;
-        let message = format!(
-            "the lease {name} was renewed {} ago, but the node does not exist",
-            format::duration(age)
-        );
-        findings.push(FindingBuilder::object("Lease", &lease.metadata, message).on(name));
+        let says = "the lease {name} was renewed {age} ago, but the node does not exist";
+        let found = FindingBuilder::object("Lease", &lease.metadata, says).on(name);
+        let found = found.with("name", Fact::identity(name));
+        findings.push(found.with("age", Fact::seconds(age)));
     }
 }
 
 fn orphan_lease(context: &Context<'_>, findings: &mut Findings<'_>) {
     const FORGOTTEN: i64 = 3600;
     for (lease, age) in orphans(context).filter(|(_, age)| *age > FORGOTTEN) {
-        let message = format!(
-            "not renewed for {}, and the node does not exist",
-            format::duration(age)
-        );
-        let found = FindingBuilder::object("Lease", &lease.metadata, message);
+        let says = "not renewed for {age}, and the node does not exist";
+        let found = FindingBuilder::object("Lease", &lease.metadata, says);
+        let found = found.with("age", Fact::seconds(age));
         findings.push(found.on(&lease.metadata.name));
     }
 }
@@ -363,15 +359,14 @@ fn foreign_owner<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
     let mut owners = lease.metadata.owner_references.iter();
     let owner = owners.find(|o| o.kind == "Node");
     let owner = owner.filter(|owner| owner.uid != node.metadata.uid)?;
-    let message = format!(
-        "the lease's owner is a Node with UID {}, but this node has UID {}",
-        owner.uid, node.metadata.uid
-    );
-    Some(FindingBuilder::node(node, message))
+    let says = "the lease's owner is a Node with UID {ownerUid}, but this node has UID {uid}";
+    let found = FindingBuilder::node(node, says);
+    let found = found.with("ownerUid", Fact::identity(&owner.uid));
+    Some(found.with("uid", Fact::identity(&node.metadata.uid)))
 }
 
-fn by_hand(_: &Node, config: &KubeletConfiguration) -> Option<String> {
-    (config.register_node == Some(false)).then(|| "registerNode: false".to_owned())
+fn by_hand(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
+    (config.register_node == Some(false)).then(|| "registerNode: false".into())
 }
 
 fn never_posted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
@@ -380,10 +375,7 @@ fn never_posted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuil
     let ready = node.condition("Ready");
     let never = ready.is_none_or(|ready| ready.reason == "NodeStatusNeverUpdated");
     (age > SETTLED && never && !node.lacks_conditions()).then(|| {
-        let message = format!(
-            "{} old, but no kubelet has posted its status",
-            format::duration(age)
-        );
-        FindingBuilder::node(node, message)
+        let says = "{age} old, but no kubelet has posted its status";
+        FindingBuilder::node(node, says).with("age", Fact::seconds(age))
     })
 }

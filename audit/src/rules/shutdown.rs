@@ -1,9 +1,8 @@
 //! SHD: graceful shutdowns, and nodes that shut down without one.
 
 use crate::kubelet_config::refusal;
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::format;
 use nodelife_core::object::{Node, SYSTEM_CRITICAL};
 use nodelife_core::shutdown;
 use nodelife_core::snapshot::Source;
@@ -114,13 +113,13 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn off(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+fn off(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     shutdown::groups(config)
         .is_empty()
-        .then(|| "neither shutdownGracePeriod nor shutdownGracePeriodByPodPriority".to_owned())
+        .then(|| "neither shutdownGracePeriod nor shutdownGracePeriodByPodPriority".into())
 }
 
-fn invalid(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+fn invalid(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     refusal(node, config, "hutdownGracePeriod")
 }
 
@@ -132,20 +131,21 @@ fn cut_short<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
     let cut: Vec<_> = pods.filter(|pod| pod.short_by_seconds > 0).collect();
     let worst = cut.iter().max_by_key(|pod| pod.short_by_seconds)?;
     let names = cut.iter().map(|p| format!("{}/{}", p.namespace, p.name));
-    let message = format!(
-        "{} cut short, {}/{} most of all: {}s needed − {}s allowed = {}s",
-        format::count(cut.len(), "pod"),
-        worst.namespace,
-        worst.name,
-        worst.grace_period_seconds,
-        worst.allowed_seconds,
-        worst.short_by_seconds
-    );
-    let found = FindingBuilder::node(node, message);
+    let says = "{count} cut short, {worst} most of all: {needed}s needed − {allowed}s allowed = \
+                {missing}s";
+    let found = FindingBuilder::node(node, says)
+        .with("count", Fact::count(cut.len(), "pod"))
+        .with(
+            "worst",
+            Fact::name(&format!("{}/{}", worst.namespace, worst.name)),
+        )
+        .with("needed", worst.grace_period_seconds)
+        .with("allowed", worst.allowed_seconds)
+        .with("missing", worst.short_by_seconds);
     Some(found.with("pods", names.collect::<Vec<_>>()))
 }
 
-fn no_time(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+fn no_time(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     let total = config.shutdown_grace_period.unwrap_or_default();
     let critical = config
         .shutdown_grace_period_critical_pods
@@ -153,11 +153,11 @@ fn no_time(_: &Node, config: &KubeletConfiguration) -> Option<String> {
     if total.nanoseconds() == 0 {
         None
     } else if critical == total {
-        Some(format!(
-            "all {total} are for critical pods, 0 s for the others"
-        ))
+        let says = "all {total} are for critical pods, 0 s for the others";
+        Some(Statement::from(says).with("total", total.to_string()))
     } else if critical.nanoseconds() == 0 {
-        Some(format!("0 s of {total} are for critical pods"))
+        let says = "0 s of {total} are for critical pods";
+        Some(Statement::from(says).with("total", total.to_string()))
     } else {
         None
     }
@@ -177,8 +177,9 @@ fn early_driver(context: &Context<'_>, findings: &mut Findings<'_>) {
     for (owner, pods) in context.by_owner(system) {
         let priority = pods.first().and_then(|pod| pod.spec.priority);
         let priority = priority.unwrap_or_default();
-        let message = format!("priority {priority}, below {SYSTEM_CRITICAL}");
-        findings.push(owner.found(&pods, message).with("priority", priority));
+        let found = owner.found(&pods, "priority {priority}, below {systemCritical}");
+        let found = found.with("systemCritical", SYSTEM_CRITICAL);
+        findings.push(found.with("priority", priority));
     }
 }
 
@@ -189,8 +190,7 @@ fn is_out_of_service(node: &Node) -> bool {
 
 fn forgotten_taint<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     (node.is_ready() && is_out_of_service(node)).then(|| {
-        let message = format!("Ready, and tainted {OUT_OF_SERVICE}");
-        FindingBuilder::node(node, message)
+        FindingBuilder::node(node, "Ready, and tainted {taint}").with("taint", OUT_OF_SERVICE)
     })
 }
 
@@ -212,12 +212,10 @@ fn stuck<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>
         .map(|pod| pod.metadata.name.as_str())
         .collect();
     (!pods.is_empty()).then(|| {
-        let message = format!(
-            "no heartbeat for {}; Terminating with volumes: {}",
-            format::duration(dead),
-            format::list(pods.iter().copied())
-        );
-        FindingBuilder::node(node, message).with("pods", pods)
+        let says = "no heartbeat for {seconds}; Terminating with volumes: {pods}";
+        FindingBuilder::node(node, says)
+            .with("seconds", Fact::seconds(dead))
+            .with("pods", Fact::names(pods))
     })
 }
 
@@ -246,19 +244,19 @@ fn spot<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>>
     let groups = shutdown::groups(context.config(&node.metadata.name)?);
     let total: i64 = groups.iter().map(|group| group.seconds).sum();
     let notice = spot_notice(node).filter(|notice| total > *notice)?;
-    let message = format!("the groups take up to {total}s, the notice is {notice}s");
-    Some(FindingBuilder::node(node, message).with("seconds", total))
+    let says = "the groups take up to {seconds}s, the notice is {noticeSeconds}s";
+    let found = FindingBuilder::node(node, says).with("seconds", total);
+    Some(found.with("noticeSeconds", notice))
 }
 
-fn no_ordinary(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+fn no_ordinary(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     let lowest = config
         .shutdown_grace_period_by_pod_priority
         .iter()
         .min_by_key(|g| g.priority)?;
     (lowest.priority > 0).then(|| {
-        format!(
-            "the lowest group is for priority {} and above, with {}s",
-            lowest.priority, lowest.shutdown_grace_period_seconds
-        )
+        Statement::from("the lowest group is for priority {priority} and above, with {seconds}s")
+            .with("priority", lowest.priority)
+            .with("seconds", lowest.shutdown_grace_period_seconds)
     })
 }

@@ -4,11 +4,10 @@ use jiff::Timestamp;
 
 use crate::context::belongs_to_node;
 use crate::maintenance::is_removal;
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::allocatable::provider::Provider;
-use nodelife_core::format;
 use nodelife_core::machine::Machine;
-use nodelife_core::object::{Node, NodeCondition};
+use nodelife_core::object::{Node, NodeCondition, Taint};
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint;
 use nodelife_core::taint::{
@@ -172,23 +171,27 @@ fn taint_missing(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>
         return;
     }
     for (wanted, _, lasts) in contradictions(context, node, false) {
-        let lasting = lasts.map_or(String::new(), |s| format!(" for {}", format::duration(s)));
-        let message = format!(
-            "{} is {}{lasting}, but the taint {}:{NO_SCHEDULE} is missing",
-            wanted.condition, wanted.status, wanted.key
-        );
-        let found = FindingBuilder::node(node, message).with("condition", wanted.condition);
+        let says = match lasts {
+            None => "{condition} is {status}, but the taint {taint}:NoSchedule is missing",
+            Some(_) => {
+                "{condition} is {status} for {seconds}, but the taint {taint}:NoSchedule is missing"
+            }
+        };
+        let found = FindingBuilder::node(node, says)
+            .with("condition", wanted.condition)
+            .with("status", wanted.status)
+            .with("seconds", lasts.map(Fact::seconds));
         findings.push(found.with("taint", wanted.key));
     }
 }
 
 fn taint_left(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
     for (wanted, condition, _) in contradictions(context, node, true) {
-        let message = format!(
-            "tainted {}, but {} is {}",
-            wanted.key, wanted.condition, condition.status
-        );
-        findings.push(FindingBuilder::node(node, message).with("taint", wanted.key));
+        let found = FindingBuilder::node(node, "tainted {taint}, but {condition} is {status}")
+            .with("taint", wanted.key)
+            .with("condition", wanted.condition)
+            .with("status", &condition.status);
+        findings.push(found);
     }
 }
 
@@ -212,38 +215,36 @@ fn not_evicted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
     if lasts <= limit {
         return None;
     }
-    let why = if context.zones.all_fully_disrupted {
-        "every zone is in full disruption, so evictions have stopped".to_owned()
+    let found = FindingBuilder::node(node, "not ready for {seconds}, and no NoExecute taint: ")
+        .with("seconds", Fact::seconds(lasts));
+    Some(if context.zones.all_fully_disrupted {
+        found.and("every zone is in full disruption, so evictions have stopped")
     } else {
-        format!(
-            "its zone is in {:?} at {} nodes/s",
-            zone.state, zone.eviction_rate
-        )
-    };
-    let message = format!(
-        "not ready for {}, and no NoExecute taint: {why}",
-        format::duration(lasts)
-    );
-    Some(FindingBuilder::node(node, message).with("seconds", lasts))
+        found
+            .and("its zone is in {zoneState} at {evictionRate} nodes/s")
+            .with("zoneState", format!("{:?}", zone.state))
+            .with("evictionRate", zone.eviction_rate.to_string())
+    })
 }
 
 fn both<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let has = |key| taint::find(node, key, NO_EXECUTE).is_some();
     (has(NOT_READY) && has(UNREACHABLE)).then(|| {
-        let message = format!("{NOT_READY} and {UNREACHABLE}, both {NO_EXECUTE}");
-        FindingBuilder::node(node, message)
+        FindingBuilder::node(node, "{taint} and {other}, both NoExecute")
+            .with("taint", NOT_READY)
+            .with("other", UNREACHABLE)
     })
 }
 
 fn half_cordon<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let tainted = taint::find(node, UNSCHEDULABLE, NO_SCHEDULE).is_some();
     (tainted != node.spec.unschedulable).then(|| {
-        let message = if tainted {
+        let says = if tainted {
             "tainted unschedulable, but not cordoned"
         } else {
             "cordoned, but not tainted unschedulable"
         };
-        FindingBuilder::node(node, message.to_owned())
+        FindingBuilder::node(node, says)
     })
 }
 
@@ -265,11 +266,12 @@ fn wasted(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
         });
         let mut pods = context.active_pods_on(&node.metadata.name);
         if !tolerated && pods.all(belongs_to_node) {
-            let message = format!(
-                "no workload tolerates {}={}:{}, and no workload runs there",
-                taint.key, taint.value, taint.effect
-            );
-            findings.push(FindingBuilder::node(node, message).with("taint", taint.key.as_str()));
+            let says = "no workload tolerates {taint}={value}:{effect}, and no workload runs there";
+            let found = FindingBuilder::node(node, says)
+                .with("taint", &taint.key)
+                .with("value", &taint.value)
+                .with("effect", &taint.effect);
+            findings.push(found);
         }
     }
 }
@@ -281,8 +283,8 @@ fn deprecated(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
     }
     let taints = node.spec.taints.iter();
     for taint in taints.filter(|taint| taint.key == "node-role.kubernetes.io/master") {
-        let message = format!("{}:{}", taint.key, taint.effect);
-        findings.push(FindingBuilder::node(node, message));
+        let found = FindingBuilder::node(node, "{taint}:{effect}").with("taint", &taint.key);
+        findings.push(found.with("effect", &taint.effect));
     }
 }
 
@@ -293,8 +295,7 @@ fn shut_down<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
     let since = taint.time_added.or(ready)?;
     let lasts = context.seconds_since(since);
     (lasts > LONG).then(|| {
-        let message = format!("shut down for {}", format::duration(lasts));
-        FindingBuilder::node(node, message).with("seconds", lasts)
+        FindingBuilder::node(node, "shut down for {seconds}").with("seconds", Fact::seconds(lasts))
     })
 }
 
@@ -309,10 +310,15 @@ fn stuck_scale_down(context: &Context<'_>, node: &Node, findings: &mut Findings<
             .filter(|_| is_removal(taint));
         let lasts = since.map(|since| context.seconds_since(since));
         if let Some(lasts) = lasts.filter(|lasts| *lasts > LONG) {
-            let message = format!("tainted {} for {}", taint.key, format::duration(lasts));
-            findings.push(FindingBuilder::node(node, message).with("seconds", lasts));
+            findings.push(tainted(node, taint, lasts));
         }
     }
+}
+
+fn tainted<'a>(node: &'a Node, taint: &Taint, seconds: i64) -> FindingBuilder<'a> {
+    FindingBuilder::node(node, "tainted {taint} for {seconds}")
+        .with("taint", &taint.key)
+        .with("seconds", Fact::seconds(seconds))
 }
 
 /// Whether an agent removes the taint once the node can take pods: NodeReadinessRules, network
@@ -330,9 +336,7 @@ fn not_opened(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
         let since = taint.time_added.or(node.metadata.creation_timestamp);
         let lasts = since.map(|since| context.seconds_since(since));
         if let Some(lasts) = lasts.filter(|lasts| *lasts > SETTLED) {
-            let message = format!("tainted {} for {}", taint.key, format::duration(lasts));
-            let found = FindingBuilder::node(node, message).with("taint", taint.key.as_str());
-            findings.push(found.with("seconds", lasts));
+            findings.push(tainted(node, taint, lasts));
         }
     }
 }

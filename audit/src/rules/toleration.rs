@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::owners::{Owner, is_system_critical};
-use crate::{Check, Context, Findings, Rule, Severity};
-use nodelife_core::format;
+use crate::{Check, Context, Fact, Findings, Rule, Severity, Statement};
 use nodelife_core::object::{Pod, Toleration};
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint::{
@@ -122,13 +121,14 @@ fn for_ever(context: &Context<'_>, findings: &mut Findings<'_>) {
         let Some(first) = pods.first() else { continue };
         let keys = DEAD.iter().copied();
         let keys = keys.filter(|key| is_for_ever(&first.spec.tolerations, key));
-        let message = format!(
-            "{} tolerate{} {} without a time limit",
-            format::count(pods.len(), "pod"),
-            if pods.len() == 1 { "s" } else { "" },
-            keys.collect::<Vec<_>>().join(" and ")
-        );
-        let found = owner.found(&pods, message);
+        let keys: Vec<_> = keys.collect();
+        let says = if pods.len() == 1 {
+            "{pods} tolerates {taints} without a time limit"
+        } else {
+            "{pods} tolerate {taints} without a time limit"
+        };
+        let taints = Fact::from(keys.join(" and ")).valued(keys);
+        let found = owner.found(&pods, says).with("taints", taints);
         // System-critical pods, such as network operators, often stay on purpose.
         findings.push(found.severity_if(is_system_critical(first), Severity::Info));
     }
@@ -141,12 +141,9 @@ fn void(context: &Context<'_>, findings: &mut Findings<'_>) {
             suppresses_default(tolerations, key) && !tolerations.iter().any(|t| t.tolerates(&taint))
         };
         for (owner, pods) in owners_of(context, are_void) {
-            let message = format!(
-                "a toleration of {key} suppresses the default of 300s but does not match the \
-                 taint: {} would be deleted immediately",
-                format::count(pods.len(), "pod")
-            );
-            findings.push(owner.found(&pods, message).with("taint", key));
+            let says = "a toleration of {taint} suppresses the default of 300s but does not match \
+                        the taint: {pods} would be deleted immediately";
+            findings.push(owner.found(&pods, says).with("taint", key));
         }
     }
 }
@@ -156,29 +153,26 @@ fn report(
     context: &Context<'_>,
     findings: &mut Findings<'_>,
     may_be: impl Fn(&[Toleration]) -> bool,
-    wrong: impl Fn(&Pod) -> Option<String>,
+    wrong: impl Fn(&Pod) -> Option<Statement>,
 ) {
     for (owner, pods) in owners_of(context, may_be) {
-        let mut wrongs: BTreeMap<String, Vec<&Pod>> = BTreeMap::new();
+        let mut wrongs: BTreeMap<String, (Statement, Vec<&Pod>)> = BTreeMap::new();
         for pod in pods {
             if let Some(what) = wrong(pod) {
-                wrongs.entry(what).or_default().push(pod);
+                let alike = wrongs.entry(what.text());
+                let (_, pods) = alike.or_insert_with(|| (what, Vec::new()));
+                pods.push(pod);
             }
         }
-        for (what, pods) in wrongs {
-            let message = format!("{}: {what}", format::count(pods.len(), "pod"));
-            findings.push(owner.found(&pods, message));
+        for (what, pods) in wrongs.into_values() {
+            findings.push(owner.found(&pods, what));
         }
     }
 }
 
 fn blanket(context: &Context<'_>, findings: &mut Findings<'_>) {
     for (owner, pods) in owners_of(context, tolerates_all) {
-        let message = format!(
-            "{} with operator: Exists and no key",
-            format::count(pods.len(), "pod")
-        );
-        let found = owner.found(&pods, message);
+        let found = owner.found(&pods, "{pods} with operator: Exists and no key");
         // Network and storage operators must run everywhere.
         let critical = pods.first().is_some_and(|pod| is_system_critical(pod));
         findings.push(found.severity_if(critical, Severity::Info));
@@ -191,11 +185,8 @@ fn without_default(context: &Context<'_>, findings: &mut Findings<'_>) {
         keys.all(|key| !suppresses_default(tolerations, key))
     };
     for (owner, pods) in owners_of(context, are_bare) {
-        let message = format!(
-            "{} without a toleration of not-ready and unreachable",
-            format::count(pods.len(), "pod")
-        );
-        findings.push(owner.found(&pods, message));
+        let says = "{pods} without a toleration of not-ready and unreachable";
+        findings.push(owner.found(&pods, says));
     }
 }
 
@@ -213,9 +204,11 @@ fn odd_time(context: &Context<'_>, findings: &mut Findings<'_>) {
         let mut volumes = pod.spec.volumes.iter();
         let stateful = volumes.any(|volume| volume.persistent_volume_claim.is_some());
         if kind == Some("ReplicaSet") && !stateful && seconds > LONG {
-            Some(format!("stateless, and stays {seconds}s on a dead node"))
+            let says = "{pods}: stateless, and stays {seconds}s on a dead node";
+            Some(Statement::from(says).with("seconds", seconds))
         } else if kind == Some("StatefulSet") && stateful && seconds < SHORT {
-            Some(format!("with volumes, and leaves after {seconds}s"))
+            let says = "{pods}: with volumes, and leaves after {seconds}s";
+            Some(Statement::from(says).with("seconds", seconds))
         } else {
             None
         }
@@ -224,7 +217,8 @@ fn odd_time(context: &Context<'_>, findings: &mut Findings<'_>) {
 
 fn on_cordoned(context: &Context<'_>, findings: &mut Findings<'_>) {
     let wrong = |tolerations: &[Toleration]| tolerations.iter().any(|t| t.key == UNSCHEDULABLE);
-    report(context, findings, wrong, |_| {
-        Some(format!("tolerates {UNSCHEDULABLE}"))
-    });
+    for (owner, pods) in owners_of(context, wrong) {
+        let found = owner.found(&pods, "{pods}: tolerates {taint}");
+        findings.push(found.with("taint", UNSCHEDULABLE));
+    }
 }

@@ -8,7 +8,7 @@ use super::{component, event};
 use crate::kubelet_config::found;
 use crate::kubelet_start;
 use crate::kubelet_start::{Cgroups, Refusal, Start, Target};
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::machine::{Class, Machine};
 use nodelife_core::object::Node;
@@ -153,6 +153,7 @@ fn report(
     context: &Context<'_>,
     target: Target,
     findings: &mut Findings<'_>,
+    says: &'static str,
     texts: impl Fn(&Start) -> Vec<String>,
 ) {
     let mut answers: BTreeMap<String, Vec<&Node>> = BTreeMap::new();
@@ -162,37 +163,35 @@ fn report(
         }
     }
     for (text, nodes) in answers {
-        let found = found(&nodes, text);
-        findings.push(found.with("target", target.to_string()));
+        let statement = Statement::from(says)
+            .with("target", target.to_string())
+            .with("setting", text);
+        findings.push(found(&nodes, statement));
     }
 }
 
+const REFUSES: &str = "the kubelet of {target} does not start: {setting}";
+
 fn gates(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
-    report(context, target, findings, |start| {
+    report(context, target, findings, REFUSES, |start| {
         let refusals = start.refusals.iter();
         let gates = refusals.filter(|refusal| matches!(refusal, Refusal::Gate(..)));
-        gates.map(|refusal| refuses(target, refusal)).collect()
+        gates.map(ToString::to_string).collect()
     });
 }
 
 fn values(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
-    report(context, target, findings, |start| {
+    report(context, target, findings, REFUSES, |start| {
         let refusals = start.refusals.iter();
         let values = refusals.filter(|refusal| matches!(refusal, Refusal::Value(_)));
-        values.map(|refusal| refuses(target, refusal)).collect()
+        values.map(ToString::to_string).collect()
     });
 }
 
-fn refuses(target: Target, refusal: &Refusal) -> String {
-    format!("the kubelet of {target} does not start: {refusal}")
-}
-
 fn ignored(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
-    report(context, target, findings, |start| {
-        let fields = start.ignored.iter();
-        fields
-            .map(|field| format!("the kubelet of {target} does not know {field}"))
-            .collect()
+    let says = "the kubelet of {target} does not know {setting}";
+    report(context, target, findings, says, |start| {
+        start.ignored.iter().map(ToString::to_string).collect()
     });
 }
 
@@ -210,11 +209,9 @@ fn cgroup_v1(context: &Context<'_>, target: Target, findings: &mut Findings<'_>)
         if is_explicit && is_allowed {
             continue;
         }
-        let message = format!(
-            "the machine has cgroup v1 (its kubelet reports CgroupV1): the kubelet of {target} does \
-             not start there unless failCgroupV1 is set to false"
-        );
-        findings.push(FindingBuilder::node(node, message).with("target", target.to_string()));
+        let says = "the machine has cgroup v1 (its kubelet reports CgroupV1): the kubelet of \
+                    {target} does not start there unless failCgroupV1 is set to false";
+        findings.push(FindingBuilder::node(node, says).with("target", target.to_string()));
     }
 }
 
@@ -225,8 +222,9 @@ fn runtime(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
         let text = &node.status.node_info.container_runtime_version;
         let containerd = text.strip_prefix("containerd://").and_then(Version::parse);
         if target.minor() > LAST && containerd.is_some_and(|version| version.major < 2) {
-            let message = format!("{text}: 1.{LAST} is the last version that supports it");
-            findings.push(FindingBuilder::node(node, message).with("runtime", text.as_str()));
+            let says = "{runtime}: {last} is the last version that supports it";
+            let found = FindingBuilder::node(node, says).with("runtime", text);
+            findings.push(found.with("last", format!("1.{LAST}")));
         }
     }
 }
@@ -240,17 +238,19 @@ fn skew(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
         let Some(own) = kubelet(node).filter(|_| !is_virtual) else {
             continue;
         };
-        let message = if own.minor > target.minor() {
-            format!("kubelet {own} is newer than {target}")
+        let says = if own.minor > target.minor() {
+            "kubelet {kubelet} is newer than {target}"
         } else if own.minor + MOST < target.minor() {
-            format!(
-                "kubelet {own} is {} minor versions older than {target}; {MOST} are allowed",
-                target.minor() - own.minor
-            )
+            "kubelet {kubelet} is {behind} minor versions older than {target}; {most} are allowed"
         } else {
             continue;
         };
-        findings.push(FindingBuilder::node(node, message).with("kubelet", own.to_string()));
+        let found = FindingBuilder::node(node, says)
+            .with("kubelet", own.to_string())
+            .with("target", target.to_string())
+            .with("behind", i64::from(target.minor()) - i64::from(own.minor))
+            .with("most", MOST);
+        findings.push(found);
     }
 }
 
@@ -264,11 +264,11 @@ fn steps(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
     let between: Vec<String> = (server.minor + 1..target.minor())
         .map(|minor| format!("1.{minor}"))
         .collect();
-    let message = format!(
-        "the API server is {server}: {} before {target}",
-        between.join(", ")
-    );
-    findings.push(FindingBuilder::cluster(message).with("server", server.to_string()));
+    let found = FindingBuilder::cluster("the API server is {server}: {between} before {target}")
+        .with("server", server.to_string())
+        .with("between", Fact::from(between.join(", ")).valued(between))
+        .with("target", target.to_string());
+    findings.push(found);
 }
 
 fn kubelet(node: &Node) -> Option<Version> {

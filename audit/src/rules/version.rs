@@ -4,7 +4,7 @@ use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity, pools};
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement, pools};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::allocatable::provider::Provider;
 use nodelife_core::machine::{Class, Machine};
@@ -138,18 +138,16 @@ fn skew<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>>
     }
     let server = context.server?;
     let own = kubelet(node).filter(|own| own.major == server.major)?;
-    let message = if own.minor > server.minor {
-        format!("kubelet {own} is newer than the API server {server}")
+    let says = if own.minor > server.minor {
+        "kubelet {kubelet} is newer than the API server {server}"
     } else if own.minor + 3 < server.minor {
-        format!(
-            "kubelet {own} is {} minor versions older than the API server {server}; 3 are allowed",
-            server.minor - own.minor
-        )
+        "kubelet {kubelet} is {minorVersionsBehind} minor versions older than the API server \
+         {server}; 3 are allowed"
     } else {
         return None;
     };
     Some(
-        FindingBuilder::node(node, message)
+        FindingBuilder::node(node, says)
             .with("kubelet", own.to_string())
             .with("server", server.to_string())
             .with(
@@ -191,17 +189,21 @@ fn unsupported<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
     let today = context.now.to_zoned(TimeZone::UTC).date();
     let own = kubelet(node)?;
     let day = last_day(own).filter(|day| *day < today)?;
-    let minor = format!("{}.{}", own.major, own.minor);
-    let since = if own.minor < LAST_DAYS.first()?.0 {
-        "before"
+    let says = if own.minor < LAST_DAYS.first()?.0 {
+        "kubelet {kubelet}; support for {minor} ended before {since}"
     } else {
-        "on"
+        "kubelet {kubelet}; support for {minor} ended on {since}"
     };
-    let sold = longer_support(node).map(|name| format!("; {name} may last longer"));
-    let sold = sold.unwrap_or_default();
-    let message = format!("kubelet {own}; support for {minor} ended {since} {day}{sold}");
-    let found = FindingBuilder::node(node, message).with("kubelet", own.to_string());
-    Some(found.with("since", day.to_string()))
+    let found = FindingBuilder::node(node, says)
+        .with("kubelet", own.to_string())
+        .with("minor", format!("{}.{}", own.major, own.minor))
+        .with("since", day.to_string());
+    Some(match longer_support(node) {
+        None => found,
+        Some(name) => found
+            .and("; {longerSupport} may last longer")
+            .with("longerSupport", name),
+    })
 }
 
 /// Support that a provider sells after the project's last day.
@@ -215,39 +217,28 @@ fn longer_support(node: &Node) -> Option<&'static str> {
     }
 }
 
-/// Reports pools whose nodes have different texts.
-fn disagree(
-    context: &Context<'_>,
-    findings: &mut Findings<'_>,
-    what: &str,
-    text: impl Fn(&Node) -> &str,
-) {
+fn mixed(context: &Context<'_>, findings: &mut Findings<'_>) {
     for (pool, nodes) in pools::pools(context) {
-        let counts = pools::counts(nodes.iter().map(|node| text(node)));
+        let versions = nodes.iter();
+        let versions = versions.map(|node| node.status.node_info.kubelet_version.as_str());
+        let counts = pools::counts(versions);
         if counts.len() > 1 {
             let each: Vec<_> = counts
                 .iter()
                 .map(|(text, n)| format!("{text} ({n})"))
                 .collect();
-            let message = format!("{what}: {}", each.join(", "));
             let names = nodes.iter().map(|node| node.metadata.name.as_str());
             let numbers = counts
                 .iter()
                 .map(|(text, n)| ((*text).to_owned(), Value::from(*n)));
             let numbers: serde_json::Map<String, Value> = numbers.collect();
             findings.push(
-                FindingBuilder::named("Pool", pool.name, message)
+                FindingBuilder::named("Pool", pool.name, "kubelets: {nodesByValue}")
                     .on_all(names)
-                    .with("nodesByValue", numbers),
+                    .with("nodesByValue", Fact::from(each.join(", ")).valued(numbers)),
             );
         }
     }
-}
-
-fn mixed(context: &Context<'_>, findings: &mut Findings<'_>) {
-    disagree(context, findings, "kubelets", |node| {
-        &node.status.node_info.kubelet_version
-    });
 }
 
 /// The last day of support of containerd 1.0 to 1.6 (`RELEASES.md`).
@@ -266,32 +257,39 @@ fn runtime<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
     let own = kubelet(node);
     let is_from = |minor| own.is_some_and(|own| (own.major, own.minor) >= (1, minor));
     let today = context.now.to_zoned(TimeZone::UTC).date();
-    let why = match text.split_once("://") {
+    let mut ended = None;
+    let says = match text.split_once("://") {
         // From 1.24 on, docker:// is cri-dockerd, which is maintained.
         Some(("docker", _)) if is_from(24) => return None,
-        Some(("docker", _)) => "dockershim, which Kubernetes 1.24 removed".to_owned(),
+        Some(("docker", _)) => {
+            "{runtime} with kubelet {kubelet}: dockershim, which Kubernetes 1.24 removed"
+        }
         Some(("containerd", version)) => {
             let version = Version::parse(version)?;
             if version.major < 2 && is_from(36) {
-                "kubelets from 1.36 on do not support containerd 1.x".to_owned()
+                "{runtime} with kubelet {kubelet}: kubelets from 1.36 on do not support containerd \
+                 1.x"
             } else if version.major < 2 {
                 let mut days = CONTAINERD_LAST_DAYS.iter();
                 let (_, day) = days.find(|(minor, _)| version.minor == *minor)?;
-                let ended = (*day < today).then_some(day)?;
-                format!("no fixes for this version since {ended}")
+                ended = Some((*day < today).then_some(day)?.to_string());
+                "{runtime} with kubelet {kubelet}: no fixes for this version since {ended}"
             } else {
                 return None;
             }
         }
-        _ if text.contains("Unknown") => "the kubelet does not know it".to_owned(),
+        _ if text.contains("Unknown") => {
+            "{runtime} with kubelet {kubelet}: the kubelet does not know it"
+        }
         _ => return None,
     };
-    let message = format!(
-        "{text} with kubelet {}: {why}",
-        node.status.node_info.kubelet_version
-    );
-    let found = FindingBuilder::node(node, message).with("runtime", text.as_str());
-    Some(found.with("kubelet", node.status.node_info.kubelet_version.as_str()))
+    let found = FindingBuilder::node(node, says)
+        .with("runtime", text)
+        .with("kubelet", &node.status.node_info.kubelet_version);
+    Some(match ended {
+        None => found,
+        Some(ended) => found.with("ended", ended),
+    })
 }
 
 fn kernel<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
@@ -300,14 +298,14 @@ fn kernel<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     // 4.18 of RHEL 8 has cgroup v2 as of later kernels.
     let backported = text.contains(".el8");
     (old && !backported && node.status.node_info.operating_system == "linux")
-        .then(|| FindingBuilder::node(node, format!("kernel {text}")).with("kernel", text.as_str()))
+        .then(|| FindingBuilder::node(node, "kernel {kernel}").with("kernel", text))
 }
 
 /// Before 1.35 false is the default, and configz shows it where nobody has set it
 /// (`SetDefaults_KubeletConfiguration`, `pkg/kubelet/apis/config/v1beta1/defaults.go`).
-fn cgroup_v1(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+fn cgroup_v1(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     let is_given = kubelet(node).is_none_or(|own| (own.major, own.minor) >= (1, 35));
-    (is_given && config.fail_cgroup_v1 == Some(false)).then(|| "failCgroupV1: false".to_owned())
+    (is_given && config.fail_cgroup_v1 == Some(false)).then(|| "failCgroupV1: false".into())
 }
 
 /// `NewContainerManager` refuses (`pkg/kubelet/cm/container_manager_linux.go`, v1.36.3);
@@ -316,8 +314,8 @@ fn swap<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>>
     let config = context.config(&node.metadata.name)?;
     let swap = node.status.node_info.swap?.capacity;
     (swap > 0 && config.fail_swap_on != Some(false)).then(|| {
-        let message = format!("{} Mi of swap, and failSwapOn is true", swap >> 20);
-        FindingBuilder::node(node, message).with("bytes", swap)
+        FindingBuilder::node(node, "{bytes} Mi of swap, and failSwapOn is true")
+            .with("bytes", Fact::from(swap).shown((swap >> 20).to_string()))
     })
 }
 
@@ -340,13 +338,17 @@ fn wrong_label(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
         };
         let label = node.metadata.labels.get(key);
         if let Some(label) = label.filter(|label| **label != *truth && !truth.is_empty()) {
-            let message = format!("{key}={label}, but the kubelet reports {truth}");
-            findings.push(FindingBuilder::node(node, message).with("label", key));
+            let found =
+                FindingBuilder::node(node, "{label}={value}, but the kubelet reports {reported}")
+                    .with("label", key)
+                    .with("value", label)
+                    .with("reported", truth);
+            findings.push(found);
         }
     }
 }
 
-fn two_managers(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+fn two_managers(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     const SYSTEMD: [&str; 9] = [
         "Ubuntu",
         "Debian",
@@ -360,11 +362,13 @@ fn two_managers(node: &Node, config: &KubeletConfiguration) -> Option<String> {
     ];
     let image = &node.status.node_info.os_image;
     let systemd = SYSTEMD.iter().any(|name| image.contains(name));
-    (systemd && config.cgroup_driver == "cgroupfs")
-        .then(|| format!("cgroupDriver: cgroupfs on {image}, whose init is usually systemd"))
+    (systemd && config.cgroup_driver == "cgroupfs").then(|| {
+        Statement::from("cgroupDriver: cgroupfs on {osImage}, whose init is usually systemd")
+            .with("osImage", image)
+    })
 }
 
-fn all_alpha(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+fn all_alpha(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     let on = config.feature_gates.get("AllAlpha") == Some(&true);
-    on.then(|| "featureGates: AllAlpha: true".to_owned())
+    on.then(|| "featureGates: AllAlpha: true".into())
 }

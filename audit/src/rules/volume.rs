@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
-use nodelife_core::format;
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::{Node, PersistentVolume, Pod, VolumeAttachment};
 use nodelife_core::snapshot::Source;
 use nodelife_core::text::Str;
@@ -77,20 +76,22 @@ fn volume_of(attachment: &VolumeAttachment) -> Option<&str> {
     attachment.spec.source.persistent_volume_name.as_deref()
 }
 
-fn found(attachment: &VolumeAttachment, message: String) -> FindingBuilder<'_> {
-    FindingBuilder::object("VolumeAttachment", &attachment.metadata, message)
+fn found<'a>(attachment: &'a VolumeAttachment, says: &'static str) -> FindingBuilder<'a> {
+    FindingBuilder::object("VolumeAttachment", &attachment.metadata, says)
         .on(&attachment.spec.node_name)
-        .with("node", attachment.spec.node_name.as_str())
-        .with("volume", volume_of(attachment))
+        .with("node", &attachment.spec.node_name)
+        .with("volume", volume_of(attachment).map(Fact::name))
 }
 
 fn gone_node(context: &Context<'_>, findings: &mut Findings<'_>) {
     for attachment in attachments(context) {
         let node = &attachment.spec.node_name;
         if context.node(node).is_none() {
-            let volume = volume_of(attachment).unwrap_or("an inline volume");
-            let message = format!("{volume} is attached to {node}, which does not exist");
-            findings.push(found(attachment, message));
+            let says = match volume_of(attachment) {
+                Some(_) => "{volume} is attached to {node}, which does not exist",
+                None => "an inline volume is attached to {node}, which does not exist",
+            };
+            findings.push(found(attachment, says));
         }
     }
 }
@@ -107,10 +108,19 @@ fn stuck_detach(context: &Context<'_>, findings: &mut Findings<'_>) {
             .as_ref()
             .or(status.attach_error.as_ref());
         if waits.is_some_and(|seconds| seconds > FORCE) || (error.is_some() && !status.attached) {
-            let waits = waits.map_or(String::new(), |s| format!("for {} ", format::duration(s)));
-            let error = error.map_or("the driver reports no error", |error| &*error.message);
-            let message = format!("waits {waits}for {}: {error}", attachment.spec.attacher);
-            findings.push(found(attachment, message));
+            let says = match waits {
+                Some(_) => "waits for {seconds} for {attacher}: ",
+                None => "waits for {attacher}: ",
+            };
+            let found = found(attachment, says)
+                .with("seconds", waits.map(Fact::seconds))
+                .with("attacher", &attachment.spec.attacher);
+            findings.push(match error {
+                None => found.and("the driver reports no error"),
+                Some(error) => found
+                    .and("{error}")
+                    .with("error", Fact::quote(&error.message)),
+            });
         }
     }
 }
@@ -145,8 +155,9 @@ fn unused(context: &Context<'_>, findings: &mut Findings<'_>) {
         };
         let node = &attachment.spec.node_name;
         if context.node(node).is_some() && !context.pods_on(node).iter().any(|pod| uses(pod)) {
-            let message = format!("no pod on {node} uses {}/{}", claim.namespace, claim.name);
-            findings.push(found(attachment, message));
+            let claim = format!("{}/{}", claim.namespace, claim.name);
+            let found = found(attachment, "no pod on {node} uses {claim}");
+            findings.push(found.with("claim", Fact::name(&claim)));
         }
     }
 }
@@ -156,11 +167,8 @@ fn disagree<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let mut lost: Vec<_> = node.status.volumes_in_use.iter().map(Str::as_str).collect();
     lost.retain(|name| !attached.iter().any(|volume| volume.name == *name));
     (!lost.is_empty()).then(|| {
-        let message = format!(
-            "in use but not listed as attached: {}",
-            format::list(lost.iter().copied())
-        );
-        FindingBuilder::node(node, message).with("volumes", lost)
+        FindingBuilder::node(node, "in use but not listed as attached: {volumes}")
+            .with("volumes", Fact::names(lost))
     })
 }
 
@@ -179,9 +187,10 @@ fn twice(context: &Context<'_>, findings: &mut Findings<'_>) {
         };
         let modes = &volume.spec.access_modes;
         if !modes.is_empty() && modes.iter().all(|mode| mode.starts_with("ReadWriteOnce")) {
-            let message = format!("attached to {}", nodes.join(" and "));
-            let found = FindingBuilder::object("PersistentVolume", &volume.metadata, message);
-            findings.push(found.with("nodes", nodes.clone()).on_all(nodes));
+            let meta = &volume.metadata;
+            let found = FindingBuilder::object("PersistentVolume", meta, "attached to {nodes}");
+            let listed = Fact::names(nodes.iter().copied()).shown(nodes.join(" and "));
+            findings.push(found.with("nodes", listed).on_all(nodes));
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use crate::context::{is_control_plane, is_open};
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::format;
 use nodelife_core::object::Pod;
 use nodelife_core::snapshot::Source;
 use nodelife_core::text::Str;
-use nodelife_core::zone::{ZONE_LABEL, Zone, ZoneState, failures_to_partial};
+use nodelife_core::zone::{ZONE_LABEL, ZoneState, failures_to_partial};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -78,39 +78,30 @@ fn disrupted(context: &Context<'_>, findings: &mut Findings<'_>) {
         } else {
             "partial disruption"
         };
-        let message = format!(
-            "{} of {} not ready ({state}); {}",
-            zone.not_ready,
-            format::count(zone.size, "node"),
-            pace(zone)
-        );
-        findings.push(
-            FindingBuilder::zone(context, &zone.key, message)
-                .with("size", zone.size)
-                .with("notReady", zone.not_ready)
-                .with("state", format!("{:?}", zone.state))
-                .with("evictionRate", zone.eviction_rate.to_string())
-                .with("queued", zone.queued)
-                .with("secondsToLastTaint", zone.seconds_to_last_taint),
-        );
-    }
-}
-
-/// How fast the zone's nodes are tainted.
-fn pace(zone: &Zone) -> String {
-    match zone.seconds_to_last_taint {
-        None => format!(
-            "the controller has stopped tainting; {} without the NoExecute taint",
-            format::count(zone.queued, "node")
-        ),
-        Some(_) if zone.queued == 0 => "no node waits for the NoExecute taint".to_owned(),
+        let state = Fact::from(state).valued(format!("{:?}", zone.state));
+        let pace = match zone.seconds_to_last_taint {
+            None => "the controller has stopped tainting; {queued} without the NoExecute taint",
+            Some(_) if zone.queued == 0 => "no node waits for the NoExecute taint",
+            Some(_) => {
+                "the controller taints {evictionRate} nodes/s; {queued} waiting, the last one for \
+                 {secondsToLastTaint}"
+            }
+        };
         #[expect(clippy::cast_possible_truncation, reason = "shown in whole seconds")]
-        Some(seconds) => format!(
-            "the controller taints {} nodes/s; {} waiting, the last one for {}",
-            zone.eviction_rate,
-            format::count(zone.queued, "node"),
-            format::duration(seconds.ceil() as i64)
-        ),
+        let shown = |seconds: f64| format::duration(seconds.ceil() as i64);
+        let last = zone.seconds_to_last_taint;
+        let last = last.map(|seconds| Fact::from(seconds).shown(shown(seconds)));
+        let says = "{notReady} of {size} not ready ({state}); ";
+        findings.push(
+            FindingBuilder::zone(context, &zone.key, says)
+                .and(pace)
+                .with("size", Fact::count(zone.size, "node"))
+                .with("notReady", zone.not_ready)
+                .with("state", state)
+                .with("evictionRate", zone.eviction_rate.to_string())
+                .with("queued", Fact::count(zone.queued, "node"))
+                .with("secondsToLastTaint", last),
+        );
     }
 }
 
@@ -118,12 +109,12 @@ fn all_down(context: &Context<'_>, findings: &mut Findings<'_>) {
     if context.zones.all_fully_disrupted {
         let zones: Vec<_> = context.zones.zones.iter().filter(|z| z.size > 0).collect();
         let nodes = zones.iter().map(|zone| zone.size).sum();
-        let message = format!(
-            "none of {} in {} is ready; the controller evicts no pods until one is",
-            format::count(nodes, "node"),
-            format::count(zones.len(), "zone")
-        );
-        findings.push(FindingBuilder::cluster(message).with("zones", zones.len()));
+        let says =
+            "none of {nodes} in {zones} is ready; the controller evicts no pods until one is";
+        let found = FindingBuilder::cluster(says)
+            .with("nodes", Fact::count(nodes, "node"))
+            .with("zones", Fact::count(zones.len(), "zone"));
+        findings.push(found);
     }
 }
 
@@ -134,14 +125,13 @@ fn next_stops(context: &Context<'_>, findings: &mut Findings<'_>) {
         };
         let small = zone.size <= context.settings.large_zone;
         if small && zone.state == ZoneState::Normal && zone.not_ready + 1 == border {
-            let message = format!(
-                "{} of {} not ready; with {border} the zone is partially disrupted and evictions \
-                 stop",
-                zone.not_ready,
-                format::count(zone.size, "node")
-            );
-            let found = FindingBuilder::zone(context, &zone.key, message);
-            findings.push(found.with("size", zone.size).with("border", border));
+            let says = "{notReady} of {size} not ready; with {border} the zone is partially \
+                        disrupted and evictions stop";
+            let found = FindingBuilder::zone(context, &zone.key, says)
+                .with("notReady", zone.not_ready)
+                .with("size", Fact::count(zone.size, "node"))
+                .with("border", border);
+            findings.push(found);
         }
     }
 }
@@ -156,14 +146,12 @@ fn stranded(context: &Context<'_>, findings: &mut Findings<'_>) {
         let in_reach = context.nodes().filter(|node| reach.matches(node));
         let (open, closed): (Vec<_>, Vec<_>) = in_reach.partition(|node| is_open(node));
         if !reach.node_selector_terms.is_empty() && open.is_empty() {
-            let message = format!(
-                "claim {}/{}: no ready and uncordoned node can access it",
-                claim.namespace, claim.name
-            );
-            let found = FindingBuilder::object("PersistentVolume", &volume.metadata, message);
+            let says = "claim {claim}: no ready and uncordoned node can access it";
+            let found = FindingBuilder::object("PersistentVolume", &volume.metadata, says);
+            let claim = format!("{}/{}", claim.namespace, claim.name);
             findings.push(
                 found
-                    .with("claim", format!("{}/{}", claim.namespace, claim.name))
+                    .with("claim", Fact::name(&claim))
                     .with("unavailableNodes", closed.len()),
             );
         }
@@ -197,12 +185,10 @@ fn nothing_to_spread_over(context: &Context<'_>, findings: &mut Findings<'_>) {
         .keys()
         .map(|owner| format!("{} {}/{}", owner.kind, owner.namespace, owner.name))
         .collect();
-    let message = format!(
-        "all {} are in {zone}; {}: {}",
-        format::count(workers.len(), "node"),
-        format::count(owners.len(), "workload"),
-        format::list(names.iter().map(String::as_str))
-    );
-    let found = FindingBuilder::cluster(message);
-    findings.push(found.with("zone", *zone).with("workloads", owners.len()));
+    let found = FindingBuilder::cluster("all {nodes} are in {zone}; {workloads}: {names}")
+        .with("nodes", Fact::count(workers.len(), "node"))
+        .with("zone", *zone)
+        .with("workloads", Fact::count(owners.len(), "workload"))
+        .with("names", Fact::names(names.iter().map(String::as_str)));
+    findings.push(found);
 }

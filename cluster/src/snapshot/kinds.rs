@@ -27,8 +27,10 @@ pub struct Kind<T: 'static> {
     /// That of an object of the list.
     pub rank_of: fn(&T) -> usize,
     /// A field selector, and the same as a condition: the objects that are of use.
-    only: Option<(&'static str, fn(&T) -> bool)>,
+    only: Option<Only<T>>,
 }
+
+type Only<T> = (&'static str, fn(&T) -> bool);
 
 /// What is done with every kind, whatever its type.
 pub trait Visitor {

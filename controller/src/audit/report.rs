@@ -170,7 +170,7 @@ fn of_finding<'a>(finding: &'a Finding, content: &Content, found: &FirstFound) -
     let mut properties: BTreeMap<&str, String> = finding
         .evidence
         .iter()
-        .map(|(name, value)| (name.as_str(), cut(text(value))))
+        .map(|(name, fact)| (*name, cut(text(fact.value()))))
         .collect();
     properties.insert("subject", subject.path());
     properties.insert("title", finding.title.to_string());
@@ -305,7 +305,8 @@ mod tests {
                 namespace: Some("shop".into()),
             },
             message: message.to_owned(),
-            evidence: [("count".into(), json!(3))].into(),
+            template: "".into(),
+            evidence: [("count", 3.into())].into(),
             confidence: Confidence::Measured,
             fix: "fix".to_owned(),
             link: "https://example.com".into(),

@@ -73,7 +73,7 @@ fn the_settings_of_a_cluster_are_one_finding() {
     );
     let evidence = &differences(&three, &Selection::default(), Timestamp::UNIX_EPOCH)[0].evidence;
     assert_eq!(
-        evidence["settings"]["maxPods"],
+        evidence["settings"].value()["maxPods"],
         json!({"value": "250", "usual": "110"})
     );
 }

@@ -1,8 +1,7 @@
 //! HB: conditions that agents of providers and distributions post.
 
 use crate::maintenance::{scheduled_condition, scheduled_taint};
-use crate::{Context, FindingBuilder, Findings, Severity};
-use nodelife_core::format;
+use crate::{Context, Fact, FindingBuilder, Findings, Severity};
 use nodelife_core::object::{Node, NodeCondition};
 
 const OWN: [&str; 5] = [
@@ -56,17 +55,20 @@ fn is_fault(condition: &NodeCondition) -> bool {
         || (kind != "Ready" && kind.ends_with("Ready") && condition.status == "False")
 }
 
-fn found<'a>(node: &'a Node, about: &NodeCondition, message: String) -> FindingBuilder<'a> {
-    FindingBuilder::node(node, message).with("condition", about.kind.as_str())
+fn found<'a>(node: &'a Node, about: &NodeCondition, says: &'static str) -> FindingBuilder<'a> {
+    FindingBuilder::node(node, says).with("condition", &about.kind)
 }
 
 /// The finding that repeats the condition.
 fn said<'a>(node: &'a Node, condition: &NodeCondition) -> FindingBuilder<'a> {
-    let message = format!(
-        "{} is {}: {}: {}",
-        condition.kind, condition.status, condition.reason, condition.message
-    );
-    found(node, condition, message)
+    found(
+        node,
+        condition,
+        "{condition} is {status}: {reason}: {message}",
+    )
+    .with("status", &condition.status)
+    .with("reason", &condition.reason)
+    .with("message", Fact::quote(&condition.message))
 }
 
 pub(super) fn custom(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
@@ -93,8 +95,8 @@ pub(super) fn scheduled<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBu
     scheduled_condition(node)
         .map(|condition| said(node, condition))
         .or_else(|| {
-            let message = format!("tainted {}", scheduled_taint(node)?.key);
-            Some(FindingBuilder::node(node, message))
+            let taint = scheduled_taint(node)?;
+            Some(FindingBuilder::node(node, "tainted {taint}").with("taint", &taint.key))
         })
 }
 
@@ -108,20 +110,18 @@ pub(super) fn etcd<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingB
     let since = context.seconds_since(condition.last_transition_time?);
     let before = context.age(&node.metadata)? - since;
     (since < DAY && before > DAY).then(|| {
-        let message = format!(
-            "a voting member of etcd only for {}; the node is {} old",
-            format::duration(since),
-            format::duration(before + since)
-        );
-        found(node, condition, message).severity(Severity::Info)
+        let says = "a voting member of etcd only for {since}; the node is {age} old";
+        found(node, condition, says)
+            .with("since", Fact::seconds(since))
+            .with("age", Fact::seconds(before + since))
+            .severity(Severity::Info)
     })
 }
 
 pub(super) fn unknown_condition(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
     for condition in &node.status.conditions {
         if node.is_ready() && condition.status == "Unknown" {
-            let message = format!("Ready, but {} is Unknown", condition.kind);
-            findings.push(found(node, condition, message));
+            findings.push(found(node, condition, "Ready, but {condition} is Unknown"));
         }
     }
 }

@@ -3,8 +3,9 @@
 mod detector;
 
 use crate::context::requested;
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity, kubelet_config};
-use nodelife_core::format;
+use crate::{
+    Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement, kubelet_config,
+};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
 use nodelife_core::zone::ZoneKey;
@@ -217,20 +218,31 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// That the kubelet posts its status and has not renewed its lease since: something refuses the
-/// lease alone (permissions, an admission webhook or policy), and the machine runs.
-fn status_without_lease(context: &Context<'_>, node: &Node) -> Option<String> {
+/// How long after the last renewal of its lease the kubelet has posted its status: something refuses
+/// the lease alone (permissions, an admission webhook or policy), and the machine runs.
+fn status_without_lease(context: &Context<'_>, node: &Node) -> Option<i64> {
     let lease = &context.lease(&node.metadata.name)?.spec;
     let duration = i64::from(lease.lease_duration_seconds.unwrap_or(LEASE_DURATION));
     let posted = node.condition("Ready")?.last_heartbeat_time?;
     let behind = posted.duration_since(lease.renew_time?).as_secs();
     let lately = context.seconds_since(posted) <= i64::from(context.settings.grace_period);
-    (lately && behind > duration).then(|| {
-        format!(
-            "; the kubelet posted its status {} later, so it runs, but its lease is not updated",
-            format::duration(behind)
-        )
-    })
+    (lately && behind > duration).then_some(behind)
+}
+
+/// Adds that the kubelet posts its status without its lease.
+fn with_status_without_lease<'a>(
+    found: FindingBuilder<'a>,
+    context: &Context<'_>,
+    node: &Node,
+) -> FindingBuilder<'a> {
+    let Some(behind) = status_without_lease(context, node) else {
+        return found;
+    };
+    let found = found.and(
+        "; the kubelet posted its status {statusLater} later, so it runs, but its lease is not \
+         updated",
+    );
+    found.with("statusLater", Fact::seconds(behind))
 }
 
 fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
@@ -242,17 +254,14 @@ fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
     let silent = context.seconds_since(renewed);
     let duration = spec.lease_duration_seconds.unwrap_or(LEASE_DURATION);
     (silent > i64::from(duration)).then(|| {
-        let message = format!(
-            "Ready, but the lease was last renewed {} ago and expires after {duration}s; after \
-             {}s without a heartbeat the node becomes Unknown{}",
-            format::duration(silent),
-            context.settings.grace_period,
-            status_without_lease(context, node).unwrap_or_default()
-        );
-        FindingBuilder::node(node, message)
-            .with("secondsSinceRenewal", silent)
+        let says = "Ready, but the lease was last renewed {secondsSinceRenewal} ago and expires \
+                    after {leaseDurationSeconds}s; after {gracePeriodSeconds}s without a \
+                    heartbeat the node becomes Unknown";
+        let found = FindingBuilder::node(node, says)
+            .with("secondsSinceRenewal", Fact::seconds(silent))
             .with("leaseDurationSeconds", duration)
-            .with("gracePeriodSeconds", context.settings.grace_period)
+            .with("gracePeriodSeconds", context.settings.grace_period);
+        with_status_without_lease(found, context, node)
     })
 }
 
@@ -265,59 +274,60 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
         .max(ready.last_heartbeat_time)
         .or(ready.last_transition_time)
         .map(|t| context.seconds_since(t));
-    let heard = since.map_or_else(
-        || "no heartbeat yet".to_owned(),
-        |seconds| format!("last heartbeat {} ago", format::duration(seconds)),
-    );
     let pods = context.snapshot.why_missing(Source::Pods).is_none();
     let pods = pods.then(|| context.active_pods_on(&node.metadata.name).count());
-    let pods_there = pods.map_or_else(
-        || "pods not read".to_owned(),
-        |pods| format!("{} on it", format::count(pods, "pod")),
-    );
-    let message = format!(
-        "{heard} ({}); {pods_there}, {}{}",
-        ready.reason,
-        taint_outlook(context, node),
-        status_without_lease(context, node).unwrap_or_default()
-    );
-    Some(
-        FindingBuilder::node(node, message)
-            .with("reason", ready.reason.as_str())
-            .with("secondsSinceHeartbeat", since)
-            .with("pods", pods),
-    )
+    let heard = match since {
+        None => "no heartbeat yet ({reason}); ",
+        Some(_) => "last heartbeat {secondsSinceHeartbeat} ago ({reason}); ",
+    };
+    let there = match pods {
+        None => "pods not read, ",
+        Some(_) => "{pods} on it, ",
+    };
+    let found = FindingBuilder::node(node, heard)
+        .and(there)
+        .with("reason", &ready.reason)
+        .with("secondsSinceHeartbeat", since.map(Fact::seconds))
+        .with("pods", pods.map(|pods| Fact::count(pods, "pod")));
+    let found = with_taint_outlook(found, context, node);
+    Some(with_status_without_lease(found, context, node))
 }
 
-/// Whether and when the `NoExecute` taint comes.
-fn taint_outlook(context: &Context<'_>, node: &Node) -> String {
+/// Adds whether and when the `NoExecute` taint comes.
+fn with_taint_outlook<'a>(
+    found: FindingBuilder<'a>,
+    context: &Context<'_>,
+    node: &Node,
+) -> FindingBuilder<'a> {
     if !nodelife_core::zone::waits_for_taint(node) {
-        return "tainted NoExecute".into();
+        return found.and("tainted NoExecute");
     }
     if context.snapshot.single_node {
-        return "not tainted NoExecute yet".into();
+        return found.and("not tainted NoExecute yet");
     }
     let zone = context.zones.zone_of(&node.metadata.labels);
-    let key = ZoneKey::of(&node.metadata.labels);
+    let found = found.with("zone", ZoneKey::of(&node.metadata.labels).to_string());
     match zone.and_then(|zone| zone.seconds_to_last_taint) {
         #[expect(clippy::cast_possible_truncation, reason = "shown in whole seconds")]
-        Some(seconds) => format!(
-            "to be tainted NoExecute within {} at the eviction rate of zone {key}",
-            format::duration(seconds.ceil() as i64)
-        ),
-        None => format!("but evictions in zone {key} have stopped"),
+        Some(seconds) => found
+            .and("to be tainted NoExecute within {untilTaint} at the eviction rate of zone {zone}")
+            .with("untilTaint", Fact::seconds(seconds.ceil() as i64)),
+        None => found.and("but evictions in zone {zone} have stopped"),
     }
 }
 
 fn not_ready<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let ready = node.condition("Ready").filter(|c| c.status == "False")?;
     let since = ready.last_transition_time.map(|t| context.seconds_since(t));
-    let lasting = since.map_or(String::new(), |s| format!(" for {}", format::duration(s)));
-    let message = format!("not ready{lasting}: {}: {}", ready.reason, ready.message);
+    let says = match since {
+        None => "not ready: {reason}: {message}",
+        Some(_) => "not ready for {seconds}: {reason}: {message}",
+    };
     Some(
-        FindingBuilder::node(node, message)
-            .with("reason", ready.reason.as_str())
-            .with("seconds", since),
+        FindingBuilder::node(node, says)
+            .with("reason", &ready.reason)
+            .with("message", Fact::quote(&ready.message))
+            .with("seconds", since.map(Fact::seconds)),
     )
 }
 
@@ -325,10 +335,8 @@ fn no_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<
     /// A new kubelet waits at most 7 s between attempts; five minutes are enough.
     const SETTLED: i64 = 300;
     let age = context.age(&node.metadata).unwrap_or(i64::MAX);
-    (age > SETTLED && context.lease(&node.metadata.name).is_none()).then(|| {
-        let message = "kube-node-lease has no lease with the node's name".to_owned();
-        FindingBuilder::node(node, message)
-    })
+    (age > SETTLED && context.lease(&node.metadata.name).is_none())
+        .then(|| FindingBuilder::node(node, "kube-node-lease has no lease with the node's name"))
 }
 
 fn clock_ahead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
@@ -337,11 +345,8 @@ fn clock_ahead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
     let renewed = context.lease(&node.metadata.name)?.spec.renew_time?;
     let ahead = -context.seconds_since(renewed);
     (ahead > TOLERATED).then(|| {
-        let message = format!(
-            "the lease's renewal time is {} ahead of the API server's clock",
-            format::duration(ahead)
-        );
-        FindingBuilder::node(node, message).with("secondsAhead", ahead)
+        let says = "the lease's renewal time is {secondsAhead} ahead of the API server's clock";
+        FindingBuilder::node(node, says).with("secondsAhead", Fact::seconds(ahead))
     })
 }
 
@@ -359,14 +364,12 @@ fn status_silent<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
     let lease_age = context.seconds_since(renewed);
     let status_age = context.seconds_since(posted);
     (lease_age <= 40 && status_age > limit).then(|| {
-        let message = format!(
-            "the lease was renewed {} ago, but the status was posted {} ago; the usual \
-             interval is {}",
-            format::duration(lease_age),
-            format::duration(status_age),
-            format::duration(report)
-        );
-        FindingBuilder::node(node, message).with("secondsSinceStatus", status_age)
+        let says = "the lease was renewed {secondsSinceRenewal} ago, but the status was posted \
+                    {secondsSinceStatus} ago; the usual interval is {usualSeconds}";
+        FindingBuilder::node(node, says)
+            .with("secondsSinceRenewal", Fact::seconds(lease_age))
+            .with("secondsSinceStatus", Fact::seconds(status_age))
+            .with("usualSeconds", Fact::seconds(report))
     })
 }
 
@@ -380,8 +383,11 @@ fn chatty(context: &Context<'_>, findings: &mut Findings<'_>) {
     kubelet_config::each(context, findings, |_, config| {
         let update = config.node_status_update_frequency?;
         let report = config.node_status_report_frequency?;
-        (report <= update)
-            .then(|| format!("the status is written every {report}, by {nodes} nodes"))
+        (report <= update).then(|| {
+            Statement::from("the status is written every {reportFrequency}, by {count} nodes")
+                .with("reportFrequency", report.to_string())
+                .with("count", nodes)
+        })
     });
 }
 
@@ -391,11 +397,12 @@ fn seldom(context: &Context<'_>, findings: &mut Findings<'_>) {
         let duration = u32::try_from(config.node_lease_duration_seconds?).ok()?;
         let late = duration >= grace || duration / 4 >= grace / 2;
         late.then(|| {
-            format!(
-                "nodeLeaseDurationSeconds: {duration}, so the kubelet renews every {}s; the grace period is \
-                 {grace}s",
-                duration / 4
-            )
+            let says = "nodeLeaseDurationSeconds: {leaseDurationSeconds}, so the kubelet renews \
+                        every {renewalSeconds}s; the grace period is {gracePeriodSeconds}s";
+            Statement::from(says)
+                .with("leaseDurationSeconds", duration)
+                .with("renewalSeconds", duration / 4)
+                .with("gracePeriodSeconds", grace)
         })
     });
 }
@@ -414,8 +421,8 @@ fn flapping<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<
         .map(|e| e.count.unwrap_or(1))
         .sum();
     (times >= OFTEN).then(|| {
-        let message = format!("NodeNotReady {times} times within the last hour");
-        FindingBuilder::node(node, message).with("times", times)
+        let says = "NodeNotReady {times} times within the last hour";
+        FindingBuilder::node(node, says).with("times", times)
     })
 }
 
@@ -428,20 +435,24 @@ fn pressure(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
         let Some(condition) = node.condition(kind).filter(|c| c.status == "True") else {
             continue;
         };
-        let numbers = requested(context, node, resource)
-            .map(|(requested, room)| format!("; pods requested {requested} of {room} {resource}"));
-        let message = format!(
-            "{kind}: {}{}",
-            condition.message,
-            numbers.unwrap_or_default()
-        );
-        findings.push(FindingBuilder::node(node, message).with("condition", kind));
+        let mut found = FindingBuilder::node(node, "{condition}: {message}")
+            .with("condition", kind)
+            .with("message", Fact::quote(&condition.message));
+        if let Some((requested, room)) = requested(context, node, resource) {
+            found = found
+                .and("; pods requested {requests} of {allocatable} {resource}")
+                .with("requests", requested)
+                .with("allocatable", room)
+                .with("resource", resource);
+        }
+        findings.push(found);
     }
 }
 
 fn no_network<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let condition = node.condition("NetworkUnavailable");
     let condition = condition.filter(|c| c.status == "True")?;
-    let message = format!("{}: {}", condition.reason, condition.message);
-    Some(FindingBuilder::node(node, message))
+    let found = FindingBuilder::node(node, "{reason}: {message}");
+    let found = found.with("reason", &condition.reason);
+    Some(found.with("message", Fact::quote(&condition.message)))
 }

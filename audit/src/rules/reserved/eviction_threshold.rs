@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::context::capacity;
+use crate::{Fact, Statement};
 use nodelife_core::allocatable::{DEFAULT_EVICTION_HARD, KubeletConfiguration, Threshold};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
@@ -11,34 +12,46 @@ fn threshold(map: &BTreeMap<Str, Str>, signal: &str) -> Option<Threshold> {
     Threshold::parse(signal, map.get(signal)?).ok().flatten()
 }
 
-pub(super) fn no_memory_threshold(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+pub(super) fn no_memory_threshold(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     const SIGNAL: &str = "memory.available";
     let hard = &config.eviction_hard;
     let off = !hard.is_empty() && threshold(hard, SIGNAL).is_none();
     let given = hard.get(SIGNAL).map_or("is not set", Str::as_str);
-    off.then(|| format!("evictionHard: {SIGNAL} {given}"))
+    off.then(|| {
+        Statement::from("evictionHard: {signal} {given}")
+            .with("signal", SIGNAL)
+            .with("given", given)
+    })
 }
 
-pub(super) fn replaced(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+pub(super) fn replaced(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     let hard = &config.eviction_hard;
     let absent: Vec<_> = DEFAULT_EVICTION_HARD
         .iter()
         .map(|(signal, _)| *signal)
         .filter(|signal| *signal != "memory.available" && !hard.contains_key(*signal))
         .collect();
-    (!hard.is_empty() && !absent.is_empty())
-        .then(|| format!("evictionHard does not list {}", absent.join(", ")))
+    (!hard.is_empty() && !absent.is_empty()).then(|| {
+        let signals = Fact::from(absent.join(", ")).valued(absent);
+        Statement::from("evictionHard does not list {signals}").with("signals", signals)
+    })
 }
 
-pub(super) fn soft_below_hard(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+pub(super) fn soft_below_hard(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     config.eviction_soft.keys().find_map(|signal| {
         if !config.eviction_soft_grace_period.contains_key(signal) {
-            return Some(format!("evictionSoft {signal} has no grace period"));
+            let says = "evictionSoft {signal} has no grace period";
+            return Some(Statement::from(says).with("signal", signal));
         }
         let all = capacity(node, resource_of(signal))?;
         let soft = threshold(&config.eviction_soft, signal)?.of(all);
         let hard = threshold(&config.eviction_hard, signal)?.of(all);
-        (soft <= hard).then(|| format!("{signal}: soft {soft} <= hard {hard}"))
+        (soft <= hard).then(|| {
+            Statement::from("{signal}: soft {soft} <= hard {hard}")
+                .with("signal", signal)
+                .with("soft", soft)
+                .with("hard", hard)
+        })
     })
 }
 
@@ -51,36 +64,44 @@ fn resource_of(signal: &str) -> &'static str {
     }
 }
 
-pub(super) fn late_collection(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+pub(super) fn late_collection(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     /// The default (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
     const HIGH: i32 = 85;
     let percent = threshold(&config.eviction_hard, "imagefs.available")?.percent()?;
     let high = config.image_gc_high_threshold_percent.unwrap_or(HIGH);
     // By default both are at 85 % used, which is late but intended.
     (f64::from(high) > 100.0 - f64::from(percent) + 0.01).then(|| {
-        format!(
-            "imageGCHighThresholdPercent: {high}, but imagefs.available<{percent}% evicts at \
-             {:.0} % used",
-            100.0 - percent
-        )
+        let says = "imageGCHighThresholdPercent: {high}, but imagefs.available<{threshold} evicts \
+                    at {used} used";
+        Statement::from(says)
+            .with("high", high)
+            .with(
+                "threshold",
+                Fact::from(f64::from(percent)).shown(format!("{percent}%")),
+            )
+            .with("used", Fact::percent(f64::from(100.0 - percent)))
     })
 }
 
-pub(super) fn reclaim(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+pub(super) fn reclaim(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     let period = config.eviction_pressure_transition_period;
     if period.is_some_and(|period| period.nanoseconds() == 0) {
-        return Some("evictionPressureTransitionPeriod: 0s".to_owned());
+        return Some("evictionPressureTransitionPeriod: 0s".into());
     }
     config.eviction_minimum_reclaim.keys().find_map(|signal| {
         let all = capacity(node, resource_of(signal))?;
         let least = threshold(&config.eviction_minimum_reclaim, signal)?.of(all);
         let hard = threshold(&config.eviction_hard, signal)?.of(all);
-        (least.nano() > hard.nano().saturating_mul(4))
-            .then(|| format!("{signal}: reclaims {least} at a threshold of {hard}"))
+        (least.nano() > hard.nano().saturating_mul(4)).then(|| {
+            Statement::from("{signal}: reclaims {reclaim} at a threshold of {hard}")
+                .with("signal", signal)
+                .with("reclaim", least)
+                .with("hard", hard)
+        })
     })
 }
 
-pub(super) fn none_at_all(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+pub(super) fn none_at_all(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     let none = config.eviction_hard.is_empty();
-    none.then(|| "evictionHard is empty".to_owned())
+    none.then(|| "evictionHard is empty".into())
 }

@@ -4,7 +4,7 @@ use crate::context::{allocatable, belongs_to_node, capacity, is_control_plane};
 use crate::pools;
 use crate::pools::most_common;
 use crate::rules::reserved::reservation::{formula, kept_back};
-use crate::{Context, FindingBuilder, Findings};
+use crate::{Context, Fact, FindingBuilder, Findings};
 use nodelife_core::allocatable::provider::Provider;
 use nodelife_core::machine::Machine;
 use nodelife_core::object::Node;
@@ -37,23 +37,35 @@ pub(super) fn differs<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuil
     if provider == Provider::OpenShift && is_static {
         return None;
     }
-    let message = format!(
-        "reserved: {cpu}m CPU and {} Mi; {provider}'s formula gives {}m and {} Mi ({:+}m, {:+} \
-         Mi): {}",
-        memory / MIB,
-        formula.cpu_milli,
-        expected / MIB,
-        cpu.saturating_sub(formula.cpu_milli),
-        memory.saturating_sub(expected) / MIB,
-        provider.describe()
-    );
-    let found = FindingBuilder::node(node, message)
+    let says = "reserved: {cpuReservedMilli} CPU and {memoryReservedBytes}; {provider}'s formula \
+                gives {cpuExpectedMilli} and {memoryExpectedBytes} ({cpuMoreMilli}, \
+                {memoryMoreBytes}): {formula}";
+    let cpu_more = cpu.saturating_sub(formula.cpu_milli);
+    let more = memory.saturating_sub(expected);
+    let found = FindingBuilder::node(node, says)
         .with("provider", provider.to_string())
-        .with("cpuReservedMilli", cpu)
-        .with("cpuExpectedMilli", formula.cpu_milli)
-        .with("memoryReservedBytes", memory)
-        .with("memoryExpectedBytes", expected);
+        .with("cpuReservedMilli", milli(cpu))
+        .with("cpuExpectedMilli", milli(formula.cpu_milli))
+        .with("memoryReservedBytes", mebibytes(memory))
+        .with("memoryExpectedBytes", mebibytes(expected))
+        .with(
+            "cpuMoreMilli",
+            Fact::from(cpu_more).shown(format!("{cpu_more:+}m")),
+        )
+        .with(
+            "memoryMoreBytes",
+            Fact::from(more).shown(format!("{:+} Mi", more / MIB)),
+        )
+        .with("formula", provider.describe());
     Some(found.inferred())
+}
+
+fn milli(milli: i64) -> Fact {
+    Fact::from(milli).shown(format!("{milli}m"))
+}
+
+fn mebibytes(bytes: i64) -> Fact {
+    Fact::from(bytes).shown(format!("{} Mi", bytes / MIB))
 }
 
 /// Whether the reservation is the owner's business: k3s and RKE2 have no formula, and neither have
@@ -82,20 +94,15 @@ pub(super) fn outlier(context: &Context<'_>, findings: &mut Findings<'_>) {
             let Some(own) = kept(node).filter(|own| *own != usual) else {
                 continue;
             };
-            let message = format!(
-                "reserves {}m CPU and {} Mi of memory; most nodes of {pool} reserve {}m and {} Mi",
-                own.0,
-                own.1 / MIB,
-                usual.0,
-                usual.1 / MIB
-            );
+            let says = "reserves {cpuReservedMilli} CPU and {memoryReservedBytes} of memory; most \
+                        nodes of {pool} reserve {cpuUsualMilli} and {memoryUsualBytes}";
             findings.push(
-                FindingBuilder::node(node, message)
+                FindingBuilder::node(node, says)
                     .with("pool", pool.to_string())
-                    .with("cpuReservedMilli", own.0)
-                    .with("cpuUsualMilli", usual.0)
-                    .with("memoryReservedBytes", own.1)
-                    .with("memoryUsualBytes", usual.1),
+                    .with("cpuReservedMilli", milli(own.0))
+                    .with("cpuUsualMilli", milli(usual.0))
+                    .with("memoryReservedBytes", mebibytes(own.1))
+                    .with("memoryUsualBytes", mebibytes(usual.1)),
             );
         }
     }
@@ -107,9 +114,9 @@ pub(super) fn idle_hugepages(context: &Context<'_>, node: &Node, findings: &mut 
         let amount = Quantity::parse(text).unwrap_or_default();
         let asked = requests.is_some_and(|sum| sum.get(name).is_some_and(|a| !a.is_zero()));
         if name.starts_with("hugepages-") && !amount.is_zero() && !asked {
-            let message = format!("{amount} of memory in {name}, but no pod requests it");
-            let found = FindingBuilder::node(node, message).with("resource", name.as_str());
-            findings.push(found.with("capacity", amount.to_string()));
+            let says = "{capacity} of memory in {resource}, but no pod requests it";
+            let found = FindingBuilder::node(node, says).with("resource", name);
+            findings.push(found.with("capacity", amount));
         }
     }
 }
@@ -120,9 +127,9 @@ pub(super) fn dead_devices(_: &Context<'_>, node: &Node, findings: &mut Findings
         let all = capacity(node, name).unwrap_or_default();
         let offered = allocatable(node, name).unwrap_or_default();
         if !all.is_zero() && offered.is_zero() {
-            let message = format!("{name}: {all} on the machine, 0 Allocatable");
-            let found = FindingBuilder::node(node, message).with("resource", name.as_str());
-            findings.push(found.with("capacity", all.to_string()));
+            let says = "{resource}: {capacity} on the machine, 0 Allocatable";
+            let found = FindingBuilder::node(node, says).with("resource", name);
+            findings.push(found.with("capacity", all));
         }
     }
 }
@@ -142,12 +149,12 @@ pub(super) fn overhead(context: &Context<'_>, node: &Node, findings: &mut Findin
         };
         if !room.is_zero() && used.nano().saturating_mul(10) > room.nano().saturating_mul(3) {
             let percent = 100.0 * used.approximate() / room.approximate();
-            let message = format!("{name}: {used} of {room} ({percent:.0} %)");
             findings.push(
-                FindingBuilder::node(node, message)
+                FindingBuilder::node(node, "{resource}: {requests} of {allocatable} ({percent})")
                     .with("resource", name)
-                    .with("requests", used.to_string())
-                    .with("allocatable", room.to_string()),
+                    .with("requests", *used)
+                    .with("allocatable", room)
+                    .with("percent", Fact::percent(percent)),
             );
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::context::{allocatable, capacity};
 use crate::kubelet_config::refusal;
-use crate::{Context, FindingBuilder, Findings, Severity};
+use crate::{Context, FindingBuilder, Findings, Severity, Statement};
 use nodelife_core::allocatable;
 use nodelife_core::allocatable::provider::{NodeSize, Provider, Reservation};
 use nodelife_core::allocatable::{CpuSet, KubeletConfiguration};
@@ -28,13 +28,12 @@ pub(super) fn nothing_reserved<'a>(
     if cpu > cpu.zeroed() || memory > threshold {
         return None;
     }
-    let message = format!(
-        "CPU: Capacity − Allocatable = {cpu}; memory: Capacity − Allocatable = {memory}, \
-         no more than the eviction threshold of {threshold}"
-    );
-    let found = FindingBuilder::node(node, message)
-        .with("cpuReserved", cpu.to_string())
-        .with("memoryReserved", memory.to_string())
+    let says = "CPU: Capacity − Allocatable = {cpuReserved}; memory: Capacity − Allocatable = \
+                {memoryReserved}, no more than the eviction threshold of {threshold}";
+    let found = FindingBuilder::node(node, says)
+        .with("cpuReserved", cpu)
+        .with("memoryReserved", memory)
+        .with("threshold", threshold)
         .inferred();
     // A container shares its machine, and k3s and RKE2 reserve nothing by default.
     let machine = Machine::of(node);
@@ -77,21 +76,20 @@ pub(super) fn drift(context: &Context<'_>, node: &Node, findings: &mut Findings<
             continue;
         };
         let difference = published - line.allocatable;
-        let message = format!(
-            "{name}: {} − kube {} − system {} − eviction {} − huge pages {} = {}, but the \
-             node reports {published} ({difference} off)",
-            line.capacity,
-            line.kube_reserved,
-            line.system_reserved,
-            line.eviction_hard,
-            line.hugepages,
-            line.allocatable
-        );
+        let says = "{resource}: {capacity} − kube {kubeReserved} − system {systemReserved} − \
+                    eviction {evictionHard} − huge pages {hugepages} = {computed}, but the node \
+                    reports {published} ({difference} off)";
         findings.push(
-            FindingBuilder::node(node, message)
+            FindingBuilder::node(node, says)
                 .with("resource", name.as_str())
-                .with("computed", line.allocatable.to_string())
-                .with("published", published.to_string()),
+                .with("capacity", line.capacity)
+                .with("kubeReserved", line.kube_reserved)
+                .with("systemReserved", line.system_reserved)
+                .with("evictionHard", line.eviction_hard)
+                .with("hugepages", line.hugepages)
+                .with("computed", line.allocatable)
+                .with("published", published)
+                .with("difference", difference),
         );
     }
 }
@@ -124,14 +122,17 @@ pub(super) fn half_reserved(_: &Context<'_>, node: &Node, findings: &mut Finding
             }
         });
         if !intended && !all.is_zero() && kept.nano() > all.nano() / 2 {
-            let message = format!("{name}: {kept} of {all} are reserved");
-            let found = FindingBuilder::node(node, message).with("resource", name);
+            let found =
+                FindingBuilder::node(node, "{resource}: {reserved} of {capacity} are reserved")
+                    .with("resource", name)
+                    .with("reserved", kept)
+                    .with("capacity", all);
             findings.push(found.inferred());
         }
     }
 }
 
-pub(super) fn no_unit(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+pub(super) fn no_unit(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     let least = Quantity::new(1 << 20, Format::BinarySi);
     let lists = [
         ("kubeReserved", &config.kube_reserved),
@@ -141,11 +142,16 @@ pub(super) fn no_unit(_: &Node, config: &KubeletConfiguration) -> Option<String>
         let text = list.get("memory")?;
         let amount = Quantity::parse(text).ok()?;
         let tiny = !amount.is_zero() && amount < least;
-        tiny.then(|| format!("{field}.memory: {text} is {amount} bytes"))
+        tiny.then(|| {
+            Statement::from("{field}.memory: {text} is {amount} bytes")
+                .with("field", field)
+                .with("text", text)
+                .with("amount", amount)
+        })
     })
 }
 
-pub(super) fn enforced(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+pub(super) fn enforced(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     let enforced = config.enforced();
     let lists = [
         ("kube-reserved", &config.kube_reserved),
@@ -153,26 +159,27 @@ pub(super) fn enforced(_: &Node, config: &KubeletConfiguration) -> Option<String
     ];
     lists.into_iter().find_map(|(what, list)| {
         let memory = list.get("memory").filter(|_| enforced.contains(&what))?;
-        Some(format!(
-            "{what} is enforced with a memory limit of {memory}"
-        ))
+        let says = "{enforced} is enforced with a memory limit of {memory}";
+        Some(
+            Statement::from(says)
+                .with("enforced", what)
+                .with("memory", memory),
+        )
     })
 }
 
-pub(super) fn not_enforced(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+pub(super) fn not_enforced(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     if config.cgroups_per_qos == Some(false) {
-        Some("cgroupsPerQOS: false".to_owned())
+        Some("cgroupsPerQOS: false".into())
     } else if !config.enforced().contains(&"pods") {
-        Some(format!(
-            "enforceNodeAllocatable: [{}]",
-            config.enforced().join(", ")
-        ))
+        let says = "enforceNodeAllocatable: [{enforced}]";
+        Some(Statement::from(says).with("enforced", config.enforced().join(", ")))
     } else {
         None
     }
 }
 
-pub(super) fn memory_manager(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+pub(super) fn memory_manager(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     refusal(node, config, "reservedMemory")
 }
 
@@ -183,21 +190,21 @@ pub(super) fn cpu_manager<'a>(context: &Context<'a>, node: &'a Node) -> Option<F
     let cpu = computed.resources.get("cpu")?.reserved();
     let milli = cpu.milli_value().unwrap_or_default();
     if milli == 0 {
-        let message = "cpuManagerPolicy: static, but no CPU is reserved".to_owned();
-        return Some(FindingBuilder::node(node, message));
+        let says = "cpuManagerPolicy: static, but no CPU is reserved";
+        return Some(FindingBuilder::node(node, says));
     }
     (milli % 1000 != 0).then(|| {
-        let message = format!(
-            "the reserved {cpu} CPUs are rounded up to {}: {}m of Allocatable cannot be used \
-             exclusively",
-            milli / 1000 + 1,
-            1000 - milli % 1000
-        );
-        FindingBuilder::node(node, message).severity(Severity::Warning)
+        let says = "the reserved {reserved} CPUs are rounded up to {whole}: {lostMilli}m of \
+                    Allocatable cannot be used exclusively";
+        FindingBuilder::node(node, says)
+            .with("reserved", cpu)
+            .with("whole", milli / 1000 + 1)
+            .with("lostMilli", 1000 - milli % 1000)
+            .severity(Severity::Warning)
     })
 }
 
-pub(super) fn reserved_cpus(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+pub(super) fn reserved_cpus(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     let list = &config.reserved_system_cpus;
     let cpus = CpuSet::parse(list).filter(|set| !set.is_empty())?;
     let given = [&config.kube_reserved, &config.system_reserved]
@@ -207,10 +214,9 @@ pub(super) fn reserved_cpus(_: &Node, config: &KubeletConfiguration) -> Option<S
         .map(ToString::to_string)
         .collect::<Vec<_>>();
     (!given.is_empty()).then(|| {
-        format!(
-            "reservedSystemCPUs: {list} ({}) replaces the reserved cpu: {}",
-            cpus.len(),
-            given.join(" + ")
-        )
+        Statement::from("reservedSystemCPUs: {list} ({number}) replaces the reserved cpu: {given}")
+            .with("list", list)
+            .with("number", cpus.len())
+            .with("given", given.join(" + "))
     })
 }

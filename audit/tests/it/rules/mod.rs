@@ -131,6 +131,23 @@ fn the_fault_is_found() {
 }
 
 #[test]
+fn every_template_has_its_facts() {
+    for fixture in fixtures() {
+        let mut snapshot = cluster::healthy();
+        (fixture.fires)(&mut snapshot);
+        let now = snapshot.taken_at.unwrap();
+        for found in nodelife_audit::audit(&snapshot, &with_target(), now).findings {
+            assert!(
+                !found.message.contains('{'),
+                "{}: {}",
+                found.rule,
+                found.message
+            );
+        }
+    }
+}
+
+#[test]
 fn the_near_miss_is_not() {
     let noisy: Vec<_> = fixtures()
         .filter(|fixture| fires(fixture.rule, fixture.silent))

@@ -110,6 +110,6 @@ fn faults<'a>(
 /// Further nodes that the finding is about.
 fn named(finding: &Finding) -> impl Iterator<Item = &str> {
     let nodes = finding.evidence.get("nodes");
-    let nodes = nodes.and_then(serde_json::Value::as_array);
+    let nodes = nodes.and_then(|nodes| nodes.value().as_array());
     nodes.into_iter().flatten().filter_map(|name| name.as_str())
 }
