@@ -56,6 +56,11 @@ pub fn parse_error(text: &str) -> String {
     words.replace(": error: ", ": ")
 }
 
+/// As much of a text as fits into this many bytes.
+pub fn cut(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or(text)
+}
+
 /// `1 pod`, `2 pods`.
 pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {}", plural(number, noun))
@@ -70,6 +75,13 @@ pub fn plural(number: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!(cut("aé", 2), "a");
+        assert_eq!(cut("aé", 3), "aé");
+        assert_eq!(cut("aé", 9), "aé");
+    }
 
     #[test]
     fn durations_are_short() {

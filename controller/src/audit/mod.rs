@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! watches ─► Feed ─► Store (one Snapshot) ─► audit ─► Contents ─► Publisher ─► ClusterReports
-//!                                                        ├► News ─► Events
+//!                                                        ├► FindingEvents ─► Events
 //!                                                        └► AuditMetrics
 //! ```
 //!
@@ -11,9 +11,9 @@
 
 mod config;
 mod content;
+mod events;
 mod feed;
 mod metrics;
-mod news;
 mod own_thread;
 mod publisher;
 mod report;
@@ -40,9 +40,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use self::content::{Contents, divide};
+use self::events::FindingEvents;
 use self::feed::Feed;
 use self::metrics::AuditMetrics;
-use self::news::News;
 use self::own_thread::{Rests, on_own_thread};
 use self::publisher::Publisher;
 use self::store::Store;
@@ -109,7 +109,7 @@ impl AuditPart {
         let cluster = term.cluster.with_own_connection()?;
         let mut feed = Feed::new(&cluster);
         let mut store = Store::default();
-        let mut news = News::new(cluster.clone(), &term.identity);
+        let mut events = FindingEvents::new(&cluster, &term.identity);
 
         let begun = Instant::now();
         let (mut facts, mut has_facts) = (facts_at(&cluster, begun), false);
@@ -144,7 +144,7 @@ impl AuditPart {
                 () = sleep_until(due), if has_facts => {
                     configurations_until = None;
                     let begun = Instant::now();
-                    if self.check(&mut store, &mut news, wanted, cluster.clock().now()) {
+                    if self.check(&mut store, &mut events, wanted, cluster.clock().now()) {
                         rests.begin();
                     }
                     next = Instant::now() + pause(begun.elapsed());
@@ -162,14 +162,14 @@ impl AuditPart {
     fn check(
         &self,
         store: &mut Store,
-        news: &mut News,
+        events: &mut FindingEvents,
         wanted: &watch::Sender<Arc<Contents>>,
         now: Timestamp,
     ) -> bool {
         let begun = Instant::now();
         let contents = store.judge(now, |snapshot| {
             let audit = nodelife_audit::audit(snapshot, &self.selection, now);
-            news.tell(&audit.findings, snapshot, now);
+            events.record(&audit.findings, snapshot);
             let took = begun.elapsed();
             self.metrics
                 .observe(&audit, snapshot.nodes.len(), now, took);

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use nodelife_audit::{Finding, Severity, Skipped, find, find_group};
+use nodelife_cluster::event_recorder::ObjectReference;
 use nodelife_cluster::resource::Resource;
+use nodelife_core::format;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -82,22 +84,9 @@ struct ReportResult<'a> {
     result: &'static str,
     message: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    resources: Vec<ObjectRef<'a>>,
+    resources: Vec<ObjectReference<'a>>,
     properties: BTreeMap<&'a str, String>,
     timestamp: Time,
-}
-
-/// A reference to an object.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ObjectRef<'a> {
-    pub(super) api_version: &'static str,
-    pub(super) kind: &'a str,
-    pub(super) name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) namespace: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) uid: Option<&'a str>,
 }
 
 /// The key of a finding's result.
@@ -170,7 +159,7 @@ fn of_finding<'a>(finding: &'a Finding, content: &Content, found: &FirstFound) -
     let mut properties: BTreeMap<&str, String> = finding
         .evidence
         .iter()
-        .map(|(name, fact)| (*name, cut(text(fact.value()))))
+        .map(|(name, fact)| (*name, shorten(text(fact.value()))))
         .collect();
     properties.insert("subject", subject.path());
     properties.insert("title", finding.title.to_string());
@@ -180,7 +169,7 @@ fn of_finding<'a>(finding: &'a Finding, content: &Content, found: &FirstFound) -
     let is_scope = (content.node.as_ref())
         .is_some_and(|node| subject.kind == "Node" && node.name == subject.name);
     let api_version = api_version(&subject.kind).filter(|_| !is_scope);
-    let resources = api_version.map(|api_version| ObjectRef {
+    let resources = api_version.map(|api_version| ObjectReference {
         api_version,
         kind: &subject.kind,
         name: &subject.name,
@@ -193,7 +182,7 @@ fn of_finding<'a>(finding: &'a Finding, content: &Content, found: &FirstFound) -
         category: category(&finding.rule),
         severity: Some(severity(finding.severity)),
         result: outcome(finding.severity),
-        message: cut(finding.message.clone()),
+        message: shorten(finding.message.clone()),
         resources: resources.into_iter().collect(),
         properties,
         timestamp: time(found.get(&key(finding))),
@@ -209,7 +198,7 @@ fn of_skipped<'a>(skipped: &'a Skipped, found: &FirstFound) -> ReportResult<'a> 
         category: category(&skipped.rule),
         severity: None,
         result: "skip",
-        message: cut(skipped.reason.clone()),
+        message: shorten(skipped.reason.clone()),
         resources: Vec::new(),
         properties: [("subject", subject)].into(),
         timestamp: time(found.get(&key)),
@@ -238,16 +227,12 @@ fn text(value: &Value) -> String {
     }
 }
 
-fn cut(mut text: String) -> String {
-    if text.len() > MAX_TEXT {
-        let mut end = MAX_TEXT;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
-        text.push('…');
+/// A text of a field, which ends in `…` if it was too long.
+fn shorten(text: String) -> String {
+    match format::cut(&text, MAX_TEXT) {
+        cut if cut.len() < text.len() => format!("{cut}…"),
+        _ => text,
     }
-    text
 }
 
 /// The title of the rule's group.
