@@ -24,6 +24,7 @@ mod headroom;
 mod kubelet_config;
 pub mod kubelet_start;
 pub mod maintenance;
+mod metrics;
 pub mod nodes;
 mod owners;
 mod pools;
@@ -46,6 +47,7 @@ pub use grouping::{FindingGroup, NodePools};
 pub use headroom::{Loss, Lost, losses};
 pub(crate) use pools::most_common;
 pub use pools::pool_of;
+pub use metrics::metrics;
 pub use report::{
     Audit, AuditReport, Fixed, Input, Skipped, Summary, Suppressed, SuppressedBy, Tool,
     nodes_with_errors,

@@ -12,6 +12,7 @@ pub mod audit;
 pub mod health;
 pub mod leader;
 pub mod maintenance;
+mod metrics;
 pub mod part;
 mod run;
 

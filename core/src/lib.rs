@@ -17,6 +17,7 @@ pub mod format;
 pub mod glob;
 pub mod go_duration;
 pub mod machine;
+pub mod metric;
 pub mod natural;
 pub mod newest_time;
 pub mod node_access;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use foldhash::{HashMap, HashSet};
-use nodelife_audit::{Audit, Finding, Skipped, Subject};
+use nodelife_audit::{AuditReport, Finding, Skipped, Subject};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
 use ring::digest::{Context, SHA256};
@@ -91,7 +91,7 @@ fn hex(context: Context) -> String {
 
 /// Divides the findings: those about a node and its pods go to the node's report, all others to the
 /// cluster's.
-pub(super) fn divide(audit: Audit, snapshot: &Snapshot) -> Contents {
+pub(super) fn divide(audit: AuditReport, snapshot: &Snapshot) -> Contents {
     let nodes: HashMap<&str, &Str> = (snapshot.nodes.iter())
         .map(|node| (node.metadata.name.as_str(), &node.metadata.uid))
         .collect();

@@ -30,7 +30,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use nodelife_audit::Selection;
+use nodelife_audit::{AuditReport, Selection};
 use nodelife_cluster::snapshot::collect;
 use nodelife_cluster::{ApiError, Cluster, Configz};
 use nodelife_core::snapshot::{Snapshot, Source};
@@ -171,9 +171,10 @@ impl AuditPart {
             let audit = nodelife_audit::audit(snapshot, &self.selection, now);
             events.record(&audit.findings, snapshot);
             let took = begun.elapsed();
+            let report = AuditReport::new(snapshot, snapshot.nodes.len(), audit, |_| false);
             self.metrics
-                .observe(&audit, snapshot.nodes.len(), now, took);
-            divide(audit, snapshot)
+                .observe(nodelife_audit::metrics(&report, false), took);
+            divide(report, snapshot)
         });
         let Some(contents) = contents else {
             return false;
