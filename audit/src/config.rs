@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::exclude::{Exclude, ExcludedBy, ObjectPattern};
 use super::finding::Severity;
 use super::rules::is_known;
-use super::severities::Severities;
+use super::selection::Severities;
 use nodelife_core::object::LabelSelector;
 use nodelife_core::selector::label_selector;
 
@@ -80,10 +80,14 @@ struct Entry {
 }
 
 /// From which severity on a finding makes the command fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum FailOn {
     /// Errors.
+    #[default]
     Error,
     /// Errors and warnings.
     Warning,
@@ -93,11 +97,23 @@ pub enum FailOn {
     Never,
 }
 
+impl FailOn {
+    /// Whether a finding this bad makes the command fail.
+    pub fn includes(self, severity: Severity) -> bool {
+        match self {
+            Self::Error => severity >= Severity::Error,
+            Self::Warning => severity >= Severity::Warning,
+            Self::Info => true,
+            Self::Never => false,
+        }
+    }
+}
+
 /// One report.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Output {
-    pub format: Format,
+    pub format: AuditFormat,
     /// The file that the report goes to. Absent: stdout.
     #[serde(default, deserialize_with = "file")]
     #[schemars(with = "Option<String>")]
@@ -105,20 +121,34 @@ pub struct Output {
 }
 
 /// Formats of an audit's report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "docs/audit.md describes them")]
-pub enum Format {
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum AuditFormat {
+    /// One line per finding.
+    #[default]
     Table,
+    /// A table with columns for confidence and fix.
     Wide,
+    /// `AuditReport` of nodelife.dev/v1alpha1.
     Json,
+    /// The same as YAML.
     Yaml,
+    /// For spreadsheets.
     Csv,
+    /// For tickets and pull requests.
     Markdown,
+    /// A self-contained page with charts.
     Html,
+    /// For CI systems.
     Junit,
+    /// SARIF 2.1.0, for code scanning.
     Sarif,
+    /// Prometheus' text format.
     Prometheus,
+    /// Only the objects that have findings, one per line.
     Name,
 }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::owners::{OwnedPods, Owner, by_owner};
 use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::machine::Machine;
+use nodelife_core::machine::NodeMachine;
 use nodelife_core::object::{Budget, Lease, Node, Pod, Workload, WorkloadKind};
 use nodelife_core::quantity::Quantity;
 use nodelife_core::request;
@@ -84,7 +84,7 @@ impl<'a> Context<'a> {
         let all = || {
             let nodes = self.nodes();
             nodes
-                .filter(|node| Machine::of(node).is_configurable())
+                .filter(|node| NodeMachine::of(node).is_configurable())
                 .collect()
         };
         self.machines.get_or_init(all).iter().copied()

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use super::finding::Subject;
-use super::rule_name::names;
+use super::selection::names;
 use nodelife_core::format;
 use nodelife_core::glob::Glob;
 use nodelife_core::object::{LabelSelector, Node};

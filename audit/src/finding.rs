@@ -26,6 +26,7 @@ use nodelife_core::text::Str;
     schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Severity {
     /// Worth knowing.
     #[default]

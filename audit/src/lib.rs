@@ -30,10 +30,8 @@ mod owners;
 mod pools;
 mod report;
 mod rule;
-mod rule_name;
 mod rules;
 mod selection;
-mod severities;
 
 use jiff::Timestamp;
 
@@ -45,9 +43,9 @@ pub use finding::{Confidence, Finding, Severity, Subject};
 pub use findings::{FindingBuilder, Findings, SKIP_ANNOTATION};
 pub use grouping::{FindingGroup, NodePools};
 pub use headroom::{Loss, Lost, losses};
+pub use metrics::metrics;
 pub(crate) use pools::most_common;
 pub use pools::pool_of;
-pub use metrics::metrics;
 pub use report::{
     Audit, AuditReport, Fixed, Input, Skipped, Summary, Suppressed, SuppressedBy, Tool,
     nodes_with_errors,
@@ -57,8 +55,7 @@ pub use rules::{
     BETWEEN_CLUSTERS, GROUPS, Group, UPGRADE, all, catalogue, find, find_group, removed,
     removed_in, unknown, without_target,
 };
-pub use selection::{Selection, SkipOn};
-pub use severities::Severities;
+pub use selection::{Selection, Severities, SkipOn};
 
 use nodelife_core::snapshot::{Snapshot, Source};
 

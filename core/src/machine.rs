@@ -1,4 +1,4 @@
-//! `Machine`: what a node runs on, and whose it is.
+//! `NodeMachine`: what a node runs on, and whose it is.
 
 use crate::allocatable::provider::Provider;
 use crate::object::Node;
@@ -7,7 +7,7 @@ use crate::object::Node;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// A machine of its own.
-    Machine,
+    NodeMachine,
     /// A container that shares its machine with other nodes: kind, minikube.
     Container,
     /// A micro virtual machine of EKS Fargate for a single pod. AWS configures it.
@@ -20,14 +20,14 @@ pub enum Class {
 
 /// What is known of a node's machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct NodeMachine {
     pub class: Class,
     /// Who runs it, or whose distribution it runs.
     pub provider: Option<Provider>,
     pub is_windows: bool,
 }
 
-impl Machine {
+impl NodeMachine {
     pub fn of(node: &Node) -> Self {
         let info = &node.status.node_info;
         Self {
@@ -65,7 +65,7 @@ fn class(node: &Node) -> Class {
     {
         Class::Container
     } else {
-        Class::Machine
+        Class::NodeMachine
     }
 }
 
@@ -81,14 +81,14 @@ mod tests {
             node.metadata.labels.insert(key.into(), value.into());
             class(&node)
         };
-        assert_eq!(class(&node("a")), Class::Machine);
+        assert_eq!(class(&node("a")), Class::NodeMachine);
         assert_eq!(
             labelled("eks.amazonaws.com/compute-type", "fargate"),
             Class::Fargate
         );
         assert_eq!(
             labelled("eks.amazonaws.com/compute-type", "auto"),
-            Class::Machine
+            Class::NodeMachine
         );
         assert_eq!(labelled("type", "virtual-kubelet"), Class::VirtualKubelet);
         assert_eq!(labelled("node-role.kubernetes.io/edge", ""), Class::Edge);

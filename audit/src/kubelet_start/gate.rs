@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::start::Refusal;
-use super::table;
-use super::target::Target;
+use super::Refusal;
+use super::Target;
+use super::{FEATURE_GATES, GATE_NEEDS, rows};
 
 /// The first version that asks whether the gates that another one needs are on.
 const DEPENDENCIES_SINCE: u32 = 35;
@@ -58,7 +58,7 @@ impl Gate {
 impl<'a> Gates<'a> {
     /// The gates of `target` with those that the configuration sets.
     pub(super) fn new(target: Target, given: Option<&'a Map<String, Value>>) -> Self {
-        let rows = table::rows(table::FEATURE_GATES, target.column());
+        let rows = rows(FEATURE_GATES, target.column());
         let given = given.into_iter().flatten();
         Self {
             target,
@@ -122,7 +122,7 @@ impl<'a> Gates<'a> {
         Target::all()
             .filter(|version| *version < target)
             .filter(|version| {
-                table::rows(table::FEATURE_GATES, version.column())
+                rows(FEATURE_GATES, version.column())
                     .any(|(row, state)| row == name && state != '-')
             })
             .last()
@@ -130,7 +130,7 @@ impl<'a> Gates<'a> {
 
     /// Gates that are on and need others that are off.
     fn lacking(&self) -> impl Iterator<Item = Refusal> {
-        table::rows(table::GATE_NEEDS, self.target.column())
+        rows(GATE_NEEDS, self.target.column())
             .filter(|(_, state)| *state == 'x')
             .filter_map(|(key, _)| key.split_once(' '))
             .filter(|(name, needed)| self.is_on(name) && !self.is_on(needed))

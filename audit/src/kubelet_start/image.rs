@@ -1,10 +1,10 @@
 //! Verification of credentials for images that are on the node already.
 
+use super::Input;
 use super::number::needs_gate;
 use super::option::one_of;
-use super::subject::Subject;
 
-pub(super) fn check(subject: Subject<'_>, refusals: &mut Vec<String>) {
+pub(super) fn check(subject: Input<'_>, refusals: &mut Vec<String>) {
     const GATE: &str = "KubeletEnsureSecretPulledImages";
     const POLICY: &str = "imagePullCredentialsVerificationPolicy";
     const LIST: &str = "preloadedImagesVerificationAllowlist";

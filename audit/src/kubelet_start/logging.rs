@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
+use super::Input;
 use super::endpoint;
 use super::fields::Fields;
 use super::number::needs_gate;
 use super::option::is_zero;
-use super::subject::Subject;
 use nodelife_core::go_duration::GoDuration;
 
-pub(super) fn check(subject: Subject<'_>, refusals: &mut Vec<String>) {
+pub(super) fn check(subject: Input<'_>, refusals: &mut Vec<String>) {
     let logging = subject.fields.inner("logging");
     log(subject, logging, refusals);
     verbosity(logging, refusals);
@@ -18,7 +18,7 @@ pub(super) fn check(subject: Subject<'_>, refusals: &mut Vec<String>) {
 }
 
 /// `Validate` (`component-base/logs/api/v1/options.go`).
-fn log(subject: Subject<'_>, logging: Fields<'_>, refusals: &mut Vec<String>) {
+fn log(subject: Input<'_>, logging: Fields<'_>, refusals: &mut Vec<String>) {
     let flush = match logging.get("flushFrequency") {
         Some(Value::String(text)) => GoDuration::parse(text).map(GoDuration::nanoseconds),
         Some(number) => number.as_i64(),
@@ -62,7 +62,7 @@ fn verbosity(logging: Fields<'_>, refusals: &mut Vec<String>) {
     }
 }
 
-fn streams(subject: Subject<'_>, options: Fields<'_>, refusals: &mut Vec<String>) {
+fn streams(subject: Input<'_>, options: Fields<'_>, refusals: &mut Vec<String>) {
     const GATE: &str = "LoggingAlphaOptions";
     if subject.is_on(GATE) {
         return;
@@ -86,7 +86,7 @@ fn streams(subject: Subject<'_>, options: Fields<'_>, refusals: &mut Vec<String>
 }
 
 /// `ValidateTracingConfiguration` (`component-base/tracing/api/v1/config.go`).
-fn tracing(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn tracing(subject: Input<'_>, refusals: &mut Vec<String>) {
     const MILLION: i64 = 1_000_000;
     if !subject.fields.has("tracing") {
         return;

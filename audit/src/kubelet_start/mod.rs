@@ -13,29 +13,159 @@ mod logging;
 mod number;
 mod option;
 mod schema;
-mod start;
-mod subject;
-mod table;
 mod taint;
-mod target;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+use std::str::FromStr;
+
+use nodelife_core::version::Version;
 use serde_json::{Map, Value};
 
 use fields::Fields;
 use gate::Gates;
 use schema::Schema;
-use subject::Subject;
 
-pub use start::{Refusal, Start};
-pub use subject::Cgroups;
-pub use table::{FEATURE_GATES, FIELDS, GATE_NEEDS};
-pub use target::Target;
+// Tables that are generated from Kubernetes' source, one column for each version.
+//
+// A program that links the kubelet of a version prints what it knows
+// (`tests/control-plane/kubelet-start`), and the test `oracle::kubelet_start::tables` of the
+// crate `nodelife-tests` compares it with the column of that version, or writes the column:
+//
+// ```sh
+// for version in 1.33 1.34 1.35 1.36 1.37; do
+//   NODELIFE_UPDATE_DOCS=1 NODELIFE_KUBERNETES=$version \
+//     cargo test -p nodelife-tests --test it -- oracle::kubelet_start::tables
+// done
+// ```
+
+/// Feature gates: name and state. `-` unknown, `p` not yet alpha, `a` alpha, `b` beta, `g` GA, `d`
+/// deprecated; a capital: on by default; `0` and `1`: locked to off or on.
+pub const FEATURE_GATES: &str = include_str!("feature_gates.txt");
+
+/// Feature gates that need others: name, name of the other, and `x` for the versions that ask it.
+pub const GATE_NEEDS: &str = include_str!("gate_needs.txt");
+
+/// Fields of KubeletConfiguration: path, Go's type, and `x` for the versions that have it.
+pub const FIELDS: &str = include_str!("fields.txt");
+
+/// A row: its key, and its state in one version.
+fn rows(table: &'static str, column: usize) -> impl Iterator<Item = (&'static str, char)> {
+    table.lines().filter_map(move |line| {
+        let (key, states) = line.rsplit_once(' ')?;
+        Some((key, states.chars().nth(column)?))
+    })
+}
+
+/// A minor version whose kubelet nodelife knows: 1.33 to 1.37.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Target(u32);
+
+impl Target {
+    /// The oldest and the newest.
+    pub const RANGE: (Self, Self) = (Self(33), Self(37));
+
+    /// Every known version, the oldest first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let (oldest, newest) = Self::RANGE;
+        (oldest.0..=newest.0).map(Self)
+    }
+
+    /// The version of 1.`minor`, if it is known.
+    pub fn of_minor(minor: u32) -> Option<Self> {
+        Self::all().find(|target| target.0 == minor)
+    }
+
+    pub fn minor(self) -> u32 {
+        self.0
+    }
+
+    /// The column of this version in the generated tables.
+    fn column(self) -> usize {
+        let (oldest, _) = Self::RANGE;
+        usize::try_from(self.0 - oldest.0).unwrap_or_default()
+    }
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    /// Reads `1.37`, `v1.37` or `v1.37.2`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let version = Version::parse(text).filter(|version| version.major == 1);
+        let known = version.and_then(|version| Self::of_minor(version.minor));
+        let (oldest, newest) = Self::RANGE;
+        known.ok_or_else(|| {
+            format!("expected a minor version of Kubernetes from {oldest} to {newest}")
+        })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1.{}", self.0)
+    }
+}
+
+/// What a kubelet makes of a configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// Why it does not start; empty: it starts.
+    pub refusals: Vec<Refusal>,
+    /// Fields that it does not know, and ignores.
+    pub ignored: Vec<String>,
+}
+
+/// Why a kubelet does not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A feature gate, and what is wrong with it.
+    Gate(String, String),
+    /// A value of a field.
+    Value(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gate(name, why) => write!(f, "featureGates.{name}: {why}"),
+            Self::Value(text) => f.write_str(text),
+        }
+    }
+}
+
+/// The version of the machine's control groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cgroups {
+    V1,
+    #[default]
+    V2,
+}
+
+/// What the validation of one configuration looks at.
+#[derive(Clone, Copy)]
+struct Input<'a> {
+    target: Target,
+    gates: &'a Gates<'a>,
+    fields: Fields<'a>,
+    cgroups: Cgroups,
+}
+
+impl Input<'_> {
+    fn is_on(&self, gate: &str) -> bool {
+        self.gates.is_on(gate)
+    }
+
+    /// Whether the version is 1.`minor` or newer.
+    fn since(&self, minor: u32) -> bool {
+        self.target.minor() >= minor
+    }
+}
 
 /// Judges `document`, the file of `--config`, as the kubelet of `target` does.
-pub fn judge(document: &Map<String, Value>, target: Target, cgroups: Cgroups) -> Start {
-    let mut start = Start::default();
+pub fn judge(document: &Map<String, Value>, target: Target, cgroups: Cgroups) -> Judgement {
+    let mut start = Judgement::default();
     for (field, expected) in [
         ("apiVersion", "kubelet.config.k8s.io/v1beta1"),
         ("kind", "KubeletConfiguration"),
@@ -57,7 +187,7 @@ pub fn judge(document: &Map<String, Value>, target: Target, cgroups: Cgroups) ->
     let gates = Gates::new(target, fields.map("featureGates"));
     start.refusals = gates.refusals();
     // The kubelet stops here if a gate is refused. The rest is worth knowing, too.
-    let subject = Subject {
+    let subject = Input {
         target,
         gates: &gates,
         fields,

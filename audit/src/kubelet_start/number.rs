@@ -1,13 +1,13 @@
 //! Numbers and durations.
 
-use super::subject::Subject;
+use super::Input;
 use nodelife_core::go_duration::GoDuration;
 
 const MILLISECOND: i64 = 1_000_000;
 const SECOND: i64 = 1_000 * MILLISECOND;
 const MINUTE: i64 = 60 * SECOND;
 
-pub(super) fn check(subject: Subject<'_>, refusals: &mut Vec<String>) {
+pub(super) fn check(subject: Input<'_>, refusals: &mut Vec<String>) {
     ranges(subject, refusals);
     pulls(subject, refusals);
     quota_period(subject, refusals);
@@ -49,7 +49,7 @@ const RANGES: [Range; 21] = [
     ("containerLogMaxFiles", 5, false, 2..=i64::MAX),
 ];
 
-fn ranges(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn ranges(subject: Input<'_>, refusals: &mut Vec<String>) {
     let fields = subject.fields;
     for (name, default, zero_is_default, allowed) in RANGES {
         let value = if zero_is_default {
@@ -79,7 +79,7 @@ fn ranges(subject: Subject<'_>, refusals: &mut Vec<String>) {
     }
 }
 
-fn pulls(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn pulls(subject: Input<'_>, refusals: &mut Vec<String>) {
     let fields = subject.fields;
     let Some(most) = fields.given("maxParallelImagePulls") else {
         return;
@@ -95,7 +95,7 @@ fn pulls(subject: Subject<'_>, refusals: &mut Vec<String>) {
     }
 }
 
-fn quota_period(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn quota_period(subject: Input<'_>, refusals: &mut Vec<String>) {
     const DEFAULT: i64 = 100 * MILLISECOND;
     let given = subject.fields.given_duration("cpuCFSQuotaPeriod");
     let period = given.unwrap_or(DEFAULT);
@@ -108,7 +108,7 @@ fn quota_period(subject: Subject<'_>, refusals: &mut Vec<String>) {
     }
 }
 
-fn image_ages(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn image_ages(subject: Input<'_>, refusals: &mut Vec<String>) {
     let most = subject.fields.duration("imageMaximumGCAge", 0);
     let least = subject.fields.duration("imageMinimumGCAge", 2 * MINUTE);
     if most != 0 && !subject.is_on("ImageMaximumGCAge") {
@@ -125,7 +125,7 @@ fn image_ages(subject: Subject<'_>, refusals: &mut Vec<String>) {
     }
 }
 
-fn restarts(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn restarts(subject: Input<'_>, refusals: &mut Vec<String>) {
     let back_off = subject.fields.inner("crashLoopBackOff");
     let Some(period) = back_off.given_duration("maxContainerRestartPeriod") else {
         return;
@@ -141,7 +141,7 @@ fn restarts(subject: Subject<'_>, refusals: &mut Vec<String>) {
     }
 }
 
-fn id_range(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn id_range(subject: Input<'_>, refusals: &mut Vec<String>) {
     const UNIT: i64 = 65_536;
     let namespaces = subject.fields.inner("userNamespaces");
     let Some(ids) = namespaces.given("idsPerPod") else {
@@ -156,7 +156,7 @@ fn id_range(subject: Subject<'_>, refusals: &mut Vec<String>) {
 }
 
 /// 1.37 removed the default 0.9; earlier versions demanded that there be a factor.
-fn memory_throttling(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn memory_throttling(subject: Input<'_>, refusals: &mut Vec<String>) {
     const FORMER_DEFAULT: f64 = 0.9;
     let given = subject.fields.get("memoryThrottlingFactor");
     let Some(factor) = given.and_then(serde_json::Value::as_f64) else {

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::fields::Fields;
 use super::number::{is_below_a_second, needs_gate};
-use super::subject::{Cgroups, Subject};
+use super::{Cgroups, Input};
 use nodelife_core::allocatable::{CpuSet, Enforcement};
 use nodelife_core::quantity::Quantity;
 
-pub(super) fn check(subject: Subject<'_>, refusals: &mut Vec<String>) {
+pub(super) fn check(subject: Input<'_>, refusals: &mut Vec<String>) {
     named(subject, refusals);
     needed(subject, refusals);
     shutdown(subject, refusals);
@@ -38,7 +38,7 @@ const NAMED: [(&str, &[&str]); 3] = [
     ),
 ];
 
-fn named(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn named(subject: Input<'_>, refusals: &mut Vec<String>) {
     for (field, values) in NAMED {
         one_of(field, subject.fields.text(field), values, refusals);
     }
@@ -59,7 +59,7 @@ pub(super) fn one_of(field: &str, value: &str, allowed: &[&str], refusals: &mut 
     }
 }
 
-fn needed(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn needed(subject: Input<'_>, refusals: &mut Vec<String>) {
     let fields = subject.fields;
     if !fields.text("systemCgroups").is_empty() && fields.text("cgroupRoot").is_empty() {
         refusals.push("systemCgroups needs cgroupRoot".into());
@@ -83,7 +83,7 @@ fn needed(subject: Subject<'_>, refusals: &mut Vec<String>) {
     }
 }
 
-fn shutdown(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn shutdown(subject: Input<'_>, refusals: &mut Vec<String>) {
     let fields = subject.fields;
     let total = fields.duration("shutdownGracePeriod", 0);
     let critical = fields.duration("shutdownGracePeriodCriticalPods", 0);
@@ -122,7 +122,7 @@ fn shutdown(subject: Subject<'_>, refusals: &mut Vec<String>) {
     }
 }
 
-fn enforcement(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn enforcement(subject: Input<'_>, refusals: &mut Vec<String>) {
     let fields = subject.fields;
     let options: Vec<&str> = if fields.has("enforceNodeAllocatable") {
         fields.texts("enforceNodeAllocatable").collect()
@@ -138,7 +138,7 @@ fn enforcement(subject: Subject<'_>, refusals: &mut Vec<String>) {
     enforcement.check(refusals);
 }
 
-fn reserved_cpus(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn reserved_cpus(subject: Input<'_>, refusals: &mut Vec<String>) {
     let fields = subject.fields;
     let list = fields.text("reservedSystemCPUs");
     if list.is_empty() {
@@ -154,7 +154,7 @@ fn reserved_cpus(subject: Subject<'_>, refusals: &mut Vec<String>) {
     }
 }
 
-fn reserved_memory(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn reserved_memory(subject: Input<'_>, refusals: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
     for reservation in subject.fields.structs("reservedMemory") {
         let node = reservation.number("numaNode", 0);
@@ -182,7 +182,7 @@ pub(super) fn is_zero(amount: &Value) -> bool {
     }
 }
 
-fn machine(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn machine(subject: Input<'_>, refusals: &mut Vec<String>) {
     if subject.cgroups == Cgroups::V2 {
         return;
     }
@@ -196,13 +196,13 @@ fn machine(subject: Subject<'_>, refusals: &mut Vec<String>) {
     }
 }
 
-fn hidden_metrics(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn hidden_metrics(subject: Input<'_>, refusals: &mut Vec<String>) {
     let previous = format!("1.{}", subject.target.minor() - 1);
     let given = subject.fields.text("showHiddenMetricsForVersion");
     one_of("showHiddenMetricsForVersion", given, &[&previous], refusals);
 }
 
-fn memory_qos(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn memory_qos(subject: Input<'_>, refusals: &mut Vec<String>) {
     if !subject.since(36) {
         return;
     }
@@ -214,7 +214,7 @@ fn memory_qos(subject: Subject<'_>, refusals: &mut Vec<String>) {
     }
 }
 
-fn sysctls(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn sysctls(subject: Input<'_>, refusals: &mut Vec<String>) {
     let given = subject.fields.map("defaultPodSysctls");
     let Some(given) = given.filter(|given| subject.since(37) && !given.is_empty()) else {
         return;
@@ -287,7 +287,7 @@ fn is_namespaced(name: &str) -> bool {
 }
 
 /// A relative path is taken from the folder of the file (`resolveRelativePaths`).
-fn pod_logs(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn pod_logs(subject: Input<'_>, refusals: &mut Vec<String>) {
     let path = subject.fields.text("podLogsDir");
     if !path.is_ascii() {
         refusals.push(format!(
@@ -304,7 +304,7 @@ fn pod_logs(subject: Subject<'_>, refusals: &mut Vec<String>) {
 }
 
 /// `InitializeTLS` (`cmd/kubelet/app/server.go`).
-fn tls(subject: Subject<'_>, refusals: &mut Vec<String>) {
+fn tls(subject: Input<'_>, refusals: &mut Vec<String>) {
     let fields = subject.fields;
     for suite in fields.texts("tlsCipherSuites") {
         if !CIPHER_SUITES.contains(&suite) {

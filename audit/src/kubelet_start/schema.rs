@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Number, Value};
 
-use super::table;
-use super::target::Target;
+use super::Target;
+use super::{FIELDS, rows};
 use nodelife_core::go_duration::GoDuration;
 use nodelife_core::quantity::{Quantity, QuantityError};
 
@@ -27,7 +27,7 @@ pub(super) struct Decoded {
 
 impl Schema {
     pub(super) fn of(target: Target) -> Self {
-        let rows = table::rows(table::FIELDS, target.column());
+        let rows = rows(FIELDS, target.column());
         let here = rows.filter(|(_, state)| *state == 'x');
         Self(here.filter_map(|(key, _)| key.split_once(' ')).collect())
     }

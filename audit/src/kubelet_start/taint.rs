@@ -1,12 +1,12 @@
 //! Taints that the kubelet registers its node with.
 
-use super::subject::Subject;
+use super::Input;
 
 /// The longest name, and the longest value of a label.
 const MOST: usize = 63;
 
 /// `CheckTaintValidation` (`pkg/util/taints/taints.go`), and no time.
-pub(super) fn check(subject: Subject<'_>, refusals: &mut Vec<String>) {
+pub(super) fn check(subject: Input<'_>, refusals: &mut Vec<String>) {
     for taint in subject.fields.structs("registerWithTaints") {
         let (key, value, effect) = (taint.text("key"), taint.text("value"), taint.text("effect"));
         if !is_qualified_name(key) {

@@ -3,7 +3,7 @@ use serde_json::{Map, Value, json};
 use super::*;
 
 /// What the kubelet of 1.`minor` says of a file with these fields.
-fn start(minor: u32, fields: Value) -> Start {
+fn start(minor: u32, fields: Value) -> Judgement {
     let mut document = Map::from_iter([
         ("apiVersion".into(), json!("kubelet.config.k8s.io/v1beta1")),
         ("kind".into(), json!("KubeletConfiguration")),

@@ -12,21 +12,24 @@ use nodelife_core::zone::ZoneKey;
 
 /// The order of the nodes; equal ones are in the natural order of their names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum SortBy {
-    /// Natural order: `node-2` before `node-10`.
+    /// By name: node-2 before node-10.
     #[default]
     Name,
-    /// The fullest first, by requests in percent of Allocatable.
+    /// CPU requests in percent of Allocatable, the fullest first.
     Cpu,
-    /// The fullest first, by requests in percent of Allocatable.
+    /// Memory requests in percent of Allocatable, the fullest first.
     Memory,
-    /// The fullest first, by pods in percent of those allowed.
+    /// Pods in percent of those allowed, the fullest first.
     Pods,
     /// The oldest first.
     Age,
+    /// By region and zone.
     Zone,
+    /// By pool.
     Pool,
-    /// The worst first.
+    /// The worst finding first.
     Finding,
 }
 

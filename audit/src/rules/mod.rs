@@ -25,8 +25,7 @@ mod zone;
 pub use removed::{removed, removed_in};
 
 use super::rule::Rule;
-use super::rule_name::names;
-use super::selection::Selection;
+use super::selection::{Selection, names};
 
 /// The rules about one subject.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use crate::context::belongs_to_node;
 use crate::maintenance::is_removal;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::allocatable::provider::Provider;
-use nodelife_core::machine::Machine;
+use nodelife_core::machine::NodeMachine;
 use nodelife_core::object::{Node, NodeCondition, Taint};
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint;
@@ -278,7 +278,7 @@ fn wasted(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
 
 fn deprecated(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
     // Before 1.24 the key was the right one, and OpenShift keeps it: its components tolerate it.
-    if is_before(node, 24) || Machine::of(node).provider == Some(Provider::OpenShift) {
+    if is_before(node, 24) || NodeMachine::of(node).provider == Some(Provider::OpenShift) {
         return;
     }
     let taints = node.spec.taints.iter();

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use super::{component, event};
 use crate::kubelet_config::found;
 use crate::kubelet_start;
-use crate::kubelet_start::{Cgroups, Refusal, Start, Target};
+use crate::kubelet_start::{Cgroups, Judgement, Refusal, Target};
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::machine::{Class, Machine};
+use nodelife_core::machine::{Class, NodeMachine};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
 use nodelife_core::version::Version;
@@ -110,7 +110,7 @@ pub(super) const RULES: &[Rule] = &[
 
 /// Judges each configuration of a kubelet that the target would replace. Equal configurations
 /// are judged once.
-fn judged<'a>(context: &Context<'a>, target: Target) -> Vec<(Start, Vec<&'a Node>)> {
+fn judged<'a>(context: &Context<'a>, target: Target) -> Vec<(Judgement, Vec<&'a Node>)> {
     let mut documents: BTreeMap<String, (Map<String, Value>, Vec<&Node>)> = BTreeMap::new();
     for node in context.nodes() {
         let Some(config) = context.config(&node.metadata.name) else {
@@ -154,7 +154,7 @@ fn report(
     target: Target,
     findings: &mut Findings<'_>,
     says: &'static str,
-    texts: impl Fn(&Start) -> Vec<String>,
+    texts: impl Fn(&Judgement) -> Vec<String>,
 ) {
     let mut answers: BTreeMap<String, Vec<&Node>> = BTreeMap::new();
     for (start, nodes) in judged(context, target) {
@@ -234,7 +234,7 @@ fn skew(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
     const MOST: u32 = 3;
     for node in context.nodes() {
         // A virtual kubelet is a program of its own, and has its own versions.
-        let is_virtual = Machine::of(node).class == Class::VirtualKubelet;
+        let is_virtual = NodeMachine::of(node).class == Class::VirtualKubelet;
         let Some(own) = kubelet(node).filter(|_| !is_virtual) else {
             continue;
         };

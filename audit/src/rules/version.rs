@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement, pools};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::allocatable::provider::Provider;
-use nodelife_core::machine::{Class, Machine};
+use nodelife_core::machine::{Class, NodeMachine};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
 use nodelife_core::version::Version;
@@ -133,7 +133,7 @@ fn kubelet(node: &Node) -> Option<Version> {
 
 fn skew<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     // A virtual kubelet is a program of its own, and has its own versions.
-    if Machine::of(node).class == Class::VirtualKubelet {
+    if NodeMachine::of(node).class == Class::VirtualKubelet {
         return None;
     }
     let server = context.server?;
@@ -208,7 +208,7 @@ fn unsupported<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
 
 /// Support that a provider sells after the project's last day.
 fn longer_support(node: &Node) -> Option<&'static str> {
-    match Machine::of(node).provider? {
+    match NodeMachine::of(node).provider? {
         Provider::Eks => Some("extended support of EKS"),
         Provider::Gke => Some("the Extended channel of GKE"),
         Provider::Aks => Some("long-term support of AKS"),
@@ -320,7 +320,7 @@ fn swap<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>>
 }
 
 fn wrong_label(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
-    if !Machine::of(node).is_configurable() {
+    if !NodeMachine::of(node).is_configurable() {
         return;
     }
     let info = &node.status.node_info;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, Args, Command, ValueEnum, ValueHint};
+use nodelife_audit::config::{AuditFormat, FailOn};
 use nodelife_audit::kubelet_start::Target;
 use nodelife_audit::{Severity, SkipOn};
 use nodelife_core::selector::label_selector;
@@ -80,7 +81,7 @@ pub(crate) struct AuditArgs {
     #[arg(long = "skip-rule-on", value_name = "ID|GROUP,…@SELECTOR", value_parser = skip_on)]
     pub(crate) skip_rules_on: Vec<SkipOn>,
     /// Show only findings of at least this severity
-    #[arg(long, value_name = "SEVERITY", value_parser = severity)]
+    #[arg(long, value_enum, value_name = "SEVERITY")]
     pub(crate) severity: Option<Severity>,
     #[command(flatten)]
     pub(crate) configz: ConfigzArgs,
@@ -133,34 +134,6 @@ impl AuditArgs {
     pub(crate) fn is_grouped(&self) -> bool {
         !self.ungrouped && matches!(self.sort_by, SortBy::Severity | SortBy::Rule)
     }
-}
-
-/// Formats of an audit's report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AuditFormat {
-    /// One line per finding
-    #[default]
-    Table,
-    /// A table with columns for confidence and fix
-    Wide,
-    /// `AuditReport` of nodelife.dev/v1alpha1
-    Json,
-    /// The same as YAML
-    Yaml,
-    /// For spreadsheets
-    Csv,
-    /// For tickets and pull requests
-    Markdown,
-    /// A self-contained page with charts
-    Html,
-    /// For CI systems
-    Junit,
-    /// SARIF 2.1.0, for code scanning
-    Sarif,
-    /// Prometheus' text format
-    Prometheus,
-    /// Only the objects that have findings, one per line
-    Name,
 }
 
 /// A format, and where the report goes.
@@ -245,39 +218,6 @@ pub(crate) enum SortBy {
     Node,
 }
 
-/// From which severity on a finding makes the command fail.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FailOn {
-    /// Errors
-    #[default]
-    Error,
-    /// Errors and warnings
-    Warning,
-    /// Any finding
-    Info,
-    /// Never
-    Never,
-}
-
-impl fmt::Display for FailOn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.to_possible_value();
-        f.write_str(value.as_ref().map_or("", PossibleValue::get_name))
-    }
-}
-
-impl FailOn {
-    /// Whether a finding this bad makes the command fail.
-    pub(crate) fn includes(self, severity: Severity) -> bool {
-        match self {
-            Self::Error => severity >= Severity::Error,
-            Self::Warning => severity >= Severity::Warning,
-            Self::Info => true,
-            Self::Never => false,
-        }
-    }
-}
-
 /// `RULES@SELECTOR`: neither an id nor a label holds an `@`.
 fn skip_on(text: &str) -> Result<SkipOn, String> {
     let (rules, selector) = text
@@ -299,14 +239,5 @@ fn watch_interval(text: &str) -> Result<Duration, String> {
     match go_duration(text)? {
         interval if interval >= Duration::from_secs(1) => Ok(interval),
         _ => Err("the shortest interval is 1s".to_owned()),
-    }
-}
-
-fn severity(text: &str) -> Result<Severity, String> {
-    match text {
-        "error" => Ok(Severity::Error),
-        "warning" => Ok(Severity::Warning),
-        "info" => Ok(Severity::Info),
-        _ => Err("expected error, warning or info".to_owned()),
     }
 }

@@ -33,7 +33,7 @@ use std::path::Path;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub(crate) use allocatable::AllocatableArgs;
-pub(crate) use audit::{AuditArgs, AuditFormat, AuditOutput, FailOn, SortBy};
+pub(crate) use audit::{AuditArgs, AuditOutput, SortBy};
 pub(crate) use cluster::ClusterArgs;
 pub(crate) use completion::{CompletionArgs, Shell};
 pub(crate) use config::{ConfigArgs, ConfigCommand, ConfigFileArgs, DEFAULT_CONFIG};

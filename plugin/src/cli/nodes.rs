@@ -53,7 +53,7 @@ pub(crate) struct NodesArgs {
     pub(crate) output: Output<NodesFormat>,
     /// Order of the nodes, in each group
     #[arg(long, value_enum, value_name = "FIELD", default_value_t)]
-    pub(crate) sort_by: NodesOrder,
+    pub(crate) sort_by: SortBy,
     /// Group the nodes by zone, pool or a label, with a sum for each group
     #[arg(long, value_name = "zone|pool|LABEL", value_parser = group_by)]
     pub(crate) group_by: Option<GroupBy>,
@@ -91,43 +91,6 @@ impl NodesFormat {
     /// Whether it is for people.
     pub(crate) fn is_table(self) -> bool {
         matches!(self, Self::Table | Self::Wide)
-    }
-}
-
-/// Orders of nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum NodesOrder {
-    /// By name: node-2 before node-10
-    #[default]
-    Name,
-    /// CPU requests in percent of Allocatable, the fullest first
-    Cpu,
-    /// Memory requests in percent of Allocatable, the fullest first
-    Memory,
-    /// Pods in percent of those allowed, the fullest first
-    Pods,
-    /// The oldest first
-    Age,
-    /// By region and zone
-    Zone,
-    /// By pool
-    Pool,
-    /// The worst finding first
-    Finding,
-}
-
-impl From<NodesOrder> for SortBy {
-    fn from(order: NodesOrder) -> Self {
-        match order {
-            NodesOrder::Name => Self::Name,
-            NodesOrder::Cpu => Self::Cpu,
-            NodesOrder::Memory => Self::Memory,
-            NodesOrder::Pods => Self::Pods,
-            NodesOrder::Age => Self::Age,
-            NodesOrder::Zone => Self::Zone,
-            NodesOrder::Pool => Self::Pool,
-            NodesOrder::Finding => Self::Finding,
-        }
     }
 }
 

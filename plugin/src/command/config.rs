@@ -4,6 +4,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
+use clap::ValueEnum as _;
+use clap::builder::PossibleValue;
 use jiff::Timestamp;
 use nodelife_audit::config;
 use nodelife_audit::config::AuditConfig;
@@ -13,12 +15,11 @@ use nodelife_core::format::count;
 
 use super::outputs::check_outputs;
 use crate::cli::{
-    AuditArgs, AuditFormat, AuditOutput, ConfigArgs, ConfigCommand, ConfigFileArgs, DEFAULT_CONFIG,
-    FailOn,
+    AuditArgs, AuditOutput, ConfigArgs, ConfigCommand, ConfigFileArgs, DEFAULT_CONFIG,
 };
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::{Printer, Table};
-use crate::report::word;
+use nodelife_audit::config::{AuditFormat, FailOn};
 
 pub(crate) fn run(args: &ConfigArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
     let ConfigCommand::Check(args) = &args.command;
@@ -81,7 +82,7 @@ impl ConfigFile {
             excludes: excludes.map_err(|error| wrong(path, &error))?,
             severities: config.severities(),
             severity: config.severity,
-            fail_on: config.fail_on.map(fail_on),
+            fail_on: config.fail_on,
             outputs,
         })
     }
@@ -151,10 +152,12 @@ impl ConfigFile {
             many => parts.push(format!("{many} severities")),
         }
         if let Some(severity) = self.severity {
-            parts.push(format!("--severity {}", word(severity)));
+            parts.push(format!("--severity {}", severity.as_str()));
         }
         if let Some(fail_on) = self.fail_on {
-            parts.push(format!("--fail-on {fail_on}"));
+            let value = fail_on.to_possible_value();
+            let name = value.as_ref().map_or("", PossibleValue::get_name);
+            parts.push(format!("--fail-on {name}"));
         }
         parts.extend(self.outputs.iter().map(|output| format!("-o {output}")));
         format!("{}: {}", self.path.display(), parts.join(", "))
@@ -221,60 +224,10 @@ fn wrong(path: &Path, why: &str) -> UsageError {
     UsageError(format!("{}: {why}", path.display()))
 }
 
-fn fail_on(fail_on: config::FailOn) -> FailOn {
-    match fail_on {
-        config::FailOn::Error => FailOn::Error,
-        config::FailOn::Warning => FailOn::Warning,
-        config::FailOn::Info => FailOn::Info,
-        config::FailOn::Never => FailOn::Never,
-    }
-}
-
 fn output(output: &config::Output) -> AuditOutput {
     AuditOutput {
         template: None,
-        format: format_of(output.format),
+        format: output.format,
         file: output.file.as_ref().map(PathBuf::from),
-    }
-}
-
-fn format_of(format: config::Format) -> AuditFormat {
-    match format {
-        config::Format::Table => AuditFormat::Table,
-        config::Format::Wide => AuditFormat::Wide,
-        config::Format::Json => AuditFormat::Json,
-        config::Format::Yaml => AuditFormat::Yaml,
-        config::Format::Csv => AuditFormat::Csv,
-        config::Format::Markdown => AuditFormat::Markdown,
-        config::Format::Html => AuditFormat::Html,
-        config::Format::Junit => AuditFormat::Junit,
-        config::Format::Sarif => AuditFormat::Sarif,
-        config::Format::Prometheus => AuditFormat::Prometheus,
-        config::Format::Name => AuditFormat::Name,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::ValueEnum as _;
-
-    use super::*;
-
-    #[test]
-    fn every_format_of_the_flag_may_be_in_the_file() {
-        for format in AuditFormat::value_variants() {
-            let name = format.to_possible_value().unwrap();
-            let named: config::Format = serde_json::from_value(name.get_name().into()).unwrap();
-            assert_eq!(format_of(named), *format);
-        }
-    }
-
-    #[test]
-    fn every_severity_of_fail_on_may_be_in_the_file() {
-        for value in FailOn::value_variants() {
-            let name = value.to_possible_value().unwrap();
-            let named: config::FailOn = serde_json::from_value(name.get_name().into()).unwrap();
-            assert_eq!(fail_on(named), *value);
-        }
     }
 }

@@ -6,8 +6,9 @@ use nodelife_audit::clusters::AuditReportList;
 use nodelife_core::text::Str;
 
 use super::{Part, csv, print_parts, table, write_json, write_parts, write_yaml};
-use crate::cli::{AuditArgs, AuditFormat};
+use crate::cli::AuditArgs;
 use crate::output::{Cell, Document, Printer, Table, style};
+use nodelife_audit::config::AuditFormat;
 
 /// Kind of the document.
 const KIND: &str = "AuditReportList";
@@ -117,7 +118,7 @@ impl ClustersReport<'_> {
             let findings = reports.flat_map(|report| &report.findings);
             findings.map(|found| (cluster.context.as_str(), found))
         });
-        csv::write_with_contexts(differences.chain(findings), out)
+        csv::FINDINGS.write_with_contexts(differences.chain(findings), out)
     }
 }
 

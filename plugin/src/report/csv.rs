@@ -1,47 +1,64 @@
-//! CSV report (RFC 4180) with a header line.
+//! CSV reports (RFC 4180) with a header line.
 
 use std::io::{self, Write};
 
-use nodelife_audit::{AuditReport, Finding};
+use nodelife_audit::Finding;
 
 use super::table::confidence;
-use super::text::word;
 
-const HEADER: &str = "severity,rule,kind,namespace,name,confidence,message,fix";
-
-pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
-    write!(out, "{HEADER}\r\n")?;
-    for finding in &report.findings {
-        write!(out, "{}\r\n", line(finding))?;
-    }
-    Ok(())
+/// Rows of one kind.
+pub(super) struct Csv<T> {
+    pub(super) header: &'static str,
+    /// The fields of a row, each as [`field`] writes it.
+    pub(super) fields: fn(&T) -> Vec<String>,
 }
 
-/// The findings of several clusters, each behind its context.
-pub(super) fn write_with_contexts<'a>(
-    findings: impl Iterator<Item = (&'a str, &'a Finding)>,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    write!(out, "context,{HEADER}\r\n")?;
-    for (context, finding) in findings {
-        write!(out, "{},{}\r\n", field(context), line(finding))?;
-    }
-    Ok(())
-}
+pub(super) const FINDINGS: Csv<Finding> = Csv {
+    header: "severity,rule,kind,namespace,name,confidence,message,fix",
+    fields: |finding| {
+        let fields = [
+            finding.severity.as_str(),
+            &finding.rule,
+            &finding.subject.kind,
+            finding.subject.namespace.as_deref().unwrap_or_default(),
+            &finding.subject.name,
+            confidence(finding.confidence),
+            &finding.message,
+            &finding.fix,
+        ];
+        fields.into_iter().map(field).collect()
+    },
+};
 
-fn line(finding: &Finding) -> String {
-    let fields = [
-        word(finding.severity),
-        &finding.rule,
-        &finding.subject.kind,
-        finding.subject.namespace.as_deref().unwrap_or_default(),
-        &finding.subject.name,
-        confidence(finding.confidence),
-        &finding.message,
-        &finding.fix,
-    ];
-    let fields: Vec<String> = fields.into_iter().map(field).collect();
-    fields.join(",")
+impl<T> Csv<T> {
+    pub(super) fn write(&self, rows: &[T], out: &mut impl Write) -> io::Result<()> {
+        write!(out, "{}\r\n", self.header)?;
+        for row in rows {
+            write!(out, "{}\r\n", (self.fields)(row).join(","))?;
+        }
+        Ok(())
+    }
+
+    /// Rows of several clusters, each behind its context.
+    pub(super) fn write_with_contexts<'a>(
+        &self,
+        rows: impl Iterator<Item = (&'a str, &'a T)>,
+        out: &mut impl Write,
+    ) -> io::Result<()>
+    where
+        T: 'a,
+    {
+        write!(out, "context,{}\r\n", self.header)?;
+        for (context, row) in rows {
+            write!(
+                out,
+                "{},{}\r\n",
+                field(context),
+                (self.fields)(row).join(",")
+            )?;
+        }
+        Ok(())
+    }
 }
 
 /// One field, quoted where the standard wants it. A leading `=`, `+`, `-` or `@` is no
@@ -69,7 +86,7 @@ mod tests {
     #[test]
     fn fields_are_quoted_where_they_must_be() {
         let mut out = Vec::new();
-        write(&report(), &mut out).unwrap();
+        FINDINGS.write(&report().findings, &mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r#"
         severity,rule,kind,namespace,name,confidence,message,fix
         error,NL-RES-001,Node,,a,measured,"3 < 4, ""quoted"" & more",do | this

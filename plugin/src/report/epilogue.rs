@@ -2,8 +2,9 @@
 //! command.
 
 use super::{Report, by_rule, next};
-use crate::cli::{AuditFormat, ClusterArgs};
+use crate::cli::ClusterArgs;
 use crate::output::Printer;
+use nodelife_audit::config::AuditFormat;
 
 impl Report<'_> {
     /// Whether people read it as it is printed.

@@ -7,8 +7,7 @@ use std::io::{self, Write};
 
 use nodelife_audit::{AuditReport, Finding};
 
-use super::text::{object, word};
-use crate::cli::FailOn;
+use nodelife_audit::config::FailOn;
 
 /// What became of the rules of one group.
 #[derive(Default)]
@@ -47,7 +46,7 @@ pub(super) fn write<'a>(
         for finding in &suite.findings {
             let (tag, attributes) = if fails(finding) {
                 let message = escape(&finding.message);
-                let kind = word(finding.severity);
+                let kind = finding.severity.as_str();
                 ("failure", format!(" message=\"{message}\" type=\"{kind}\""))
             } else {
                 ("system-out", String::new())
@@ -56,7 +55,7 @@ pub(super) fn write<'a>(
                 out,
                 "    <testcase classname=\"{}\" name=\"{}\"><{tag}{attributes}>{}\nfix: {}</{tag}></testcase>",
                 escape(&finding.rule),
-                escape(&object(&finding.subject)),
+                escape(&finding.subject.path()),
                 escape(&finding.message),
                 escape(&finding.fix),
             )?;

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use nodelife_audit::{AuditReport, FindingGroup};
-use nodelife_core::format::count;
 
-use super::text::{NAMES, object, word};
+use super::table::NAMES;
+use nodelife_core::format::count;
 
 pub(super) fn write(
     report: &AuditReport,
@@ -35,13 +35,13 @@ pub(super) fn write(
     for group in groups {
         let first = group.first;
         let objects = match group.findings.len() {
-            1 => object(&first.subject),
+            1 => first.subject.path(),
             _ => format!("{}: {}", group.objects(), group.names(NAMES)),
         };
         writeln!(
             out,
             "| {} | {} | {} | {} | {} |",
-            word(first.severity),
+            first.severity.as_str(),
             first.rule,
             cell(&objects),
             cell(&group.message),

@@ -8,24 +8,22 @@ mod command_line;
 mod csv;
 mod document;
 mod epilogue;
-mod fleet;
 mod html;
 mod junit;
 mod markdown;
 mod name;
 mod next;
+mod node_rows;
 pub(crate) mod nodes;
 mod prometheus;
 mod sarif;
 mod table;
-mod text;
 pub(crate) mod unchecked;
 
 pub(crate) use clusters::{ClusterTables, ClustersReport};
 pub(crate) use command_line::command_line;
 pub(crate) use document::Baseline;
 pub(crate) use nodelife_audit::AuditReport;
-pub(crate) use text::word;
 
 use std::io::{self, Write};
 
@@ -34,9 +32,10 @@ use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{Settings, ZoneReport};
 use serde::Serialize;
 
-use crate::cli::{AuditArgs, AuditFormat};
+use crate::cli::AuditArgs;
 use crate::output::{Document, Printer, Table};
-use fleet::Fleet;
+use node_rows::NodeRows;
+use nodelife_audit::config::AuditFormat;
 
 /// A table, and its heading if there are several.
 pub(crate) type Part = (Option<String>, Table);
@@ -71,11 +70,12 @@ impl Report<'_> {
             AuditFormat::Table | AuditFormat::Wide => write_parts(&self.tables(), out),
             AuditFormat::Json => write_json(&self.document(), out),
             AuditFormat::Yaml => write_yaml(&self.document(), out),
-            AuditFormat::Csv => csv::write(audit, out),
+            AuditFormat::Csv => csv::FINDINGS.write(&audit.findings, out),
             AuditFormat::Markdown => markdown::write(audit, &self.groups(), out),
             AuditFormat::Html => {
-                let fleet = self.fleet();
-                let page = html::Page::new(audit, self.snapshot, &fleet, self.rules, self.command);
+                let node_rows = self.node_rows();
+                let page =
+                    html::Page::new(audit, self.snapshot, &node_rows, self.rules, self.command);
                 html::write(&page, out)
             }
             AuditFormat::Junit => {
@@ -108,10 +108,10 @@ impl Report<'_> {
         table::tables(self.audit, self.snapshot, self.args, wide)
     }
 
-    fn fleet(&self) -> Fleet<'_> {
+    fn node_rows(&self) -> NodeRows<'_> {
         let settings = Settings::for_version(self.snapshot.server_version.as_deref());
         let zones = ZoneReport::of(&self.snapshot.nodes, &settings, self.snapshot.taken_at);
-        Fleet::of(self.snapshot, zones)
+        NodeRows::of(self.snapshot, zones)
     }
 }
 

@@ -5,14 +5,12 @@ use std::io::{self, Write};
 
 use nodelife_audit::AuditReport;
 
-use super::text::object;
-
 /// Writes each object once, those with the worst findings first.
 pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
     let mut written = HashSet::new();
     for finding in &report.findings {
         if written.insert(&finding.subject) {
-            writeln!(out, "{}", object(&finding.subject))?;
+            writeln!(out, "{}", finding.subject.path())?;
         }
     }
     Ok(())

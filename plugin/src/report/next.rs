@@ -4,7 +4,7 @@ use nodelife_audit::{AuditReport, Finding};
 
 use super::by_rule;
 use super::command_line::quoted;
-use super::text::NAMES;
+use super::table::NAMES;
 use crate::cli::{AuditArgs, ClusterArgs};
 
 /// A longer command is not worth repeating.

@@ -7,8 +7,6 @@ use std::io::{self, Write};
 use nodelife_audit::{AuditReport, Finding, Rule, Severity};
 use serde_json::{Value, json};
 
-use super::text::object;
-
 /// The name of the program in every log.
 const TOOL: &str = "kubectl-nodelife";
 
@@ -120,7 +118,7 @@ fn hash(text: &str) -> u64 {
 }
 
 fn result(finding: &Finding, place: Option<&usize>, file: &str) -> Value {
-    let name = object(&finding.subject);
+    let name = finding.subject.path();
     let identity = format!("{} {name}", finding.rule);
     let mut result = json!({
         "ruleId": finding.rule,

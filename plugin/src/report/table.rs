@@ -7,9 +7,11 @@ use nodelife_core::natural;
 use nodelife_core::object::{Labels, Node};
 use nodelife_core::snapshot::Snapshot;
 
-use super::text::{NAMES, object, word};
 use crate::cli::{AuditArgs, SortBy};
 use crate::output::{Cell, Table, style};
+
+/// How many objects of a group are named.
+pub(super) const NAMES: usize = 3;
 
 /// What a label that is not there is shown as, in kubectl's habit.
 const NO_LABEL: &str = "<none>";
@@ -147,7 +149,7 @@ fn columns<'a>(
 /// Severity, rule and objects.
 fn head(group: &FindingGroup<'_>) -> [Cell; 3] {
     let objects = match group.findings.len() {
-        1 => object(&group.first.subject),
+        1 => group.first.subject.path(),
         _ => group.objects(),
     };
     [
@@ -159,7 +161,7 @@ fn head(group: &FindingGroup<'_>) -> [Cell; 3] {
 
 /// A severity's cell: `E error`.
 pub(super) fn severity(severity: Severity) -> Cell {
-    let name = word(severity);
+    let name = severity.as_str();
     let letter = name.get(..1).unwrap_or_default().to_uppercase();
     Cell::styled(format!("{letter} {name}"), style::severity(severity))
 }

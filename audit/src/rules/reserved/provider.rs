@@ -6,7 +6,7 @@ use crate::pools::most_common;
 use crate::rules::reserved::reservation::{formula, kept_back};
 use crate::{Context, Fact, FindingBuilder, Findings};
 use nodelife_core::allocatable::provider::Provider;
-use nodelife_core::machine::Machine;
+use nodelife_core::machine::NodeMachine;
 use nodelife_core::object::Node;
 use nodelife_core::quantity::Quantity;
 use nodelife_core::request;
@@ -21,7 +21,7 @@ fn kept(node: &Node) -> Option<(i64, i64)> {
 }
 
 pub(super) fn differs<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    let machine = Machine::of(node);
+    let machine = NodeMachine::of(node);
     let provider = machine.provider?;
     if machine.is_windows || is_chosen_by_owner(node, provider) {
         return None;

@@ -6,7 +6,7 @@ use crate::{Context, FindingBuilder, Findings, Severity, Statement};
 use nodelife_core::allocatable;
 use nodelife_core::allocatable::provider::{NodeSize, Provider, Reservation};
 use nodelife_core::allocatable::{CpuSet, KubeletConfiguration};
-use nodelife_core::machine::{Class, Machine};
+use nodelife_core::machine::{Class, NodeMachine};
 use nodelife_core::object::Node;
 use nodelife_core::quantity::{Format, Quantity};
 
@@ -36,7 +36,7 @@ pub(super) fn nothing_reserved<'a>(
         .with("threshold", threshold)
         .inferred();
     // A container shares its machine, and k3s and RKE2 reserve nothing by default.
-    let machine = Machine::of(node);
+    let machine = NodeMachine::of(node);
     let by_design =
         machine.class == Class::Container || machine.provider.is_some_and(Provider::is_k3s);
     Some(found.severity_if(by_design, Severity::Info))
@@ -96,7 +96,7 @@ pub(super) fn drift(context: &Context<'_>, node: &Node, findings: &mut Findings<
 
 pub(super) fn half_reserved(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
     const STORAGE: &str = "ephemeral-storage";
-    let machine = Machine::of(node);
+    let machine = NodeMachine::of(node);
     if !machine.is_configurable() {
         return;
     }

@@ -11,13 +11,14 @@ use nodelife_core::format::count;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
-use crate::cli::{AuditArgs, AuditFormat, ClusterArgs};
+use crate::cli::{AuditArgs, ClusterArgs};
 use crate::command::config::ConfigFile;
 use crate::command::input::{self, Wanted};
 use crate::command::rules;
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
 use crate::report::{AuditReport, Baseline, Report, command_line, unchecked};
+use nodelife_audit::config::AuditFormat;
 
 /// What was asked for, ready to be carried out.
 pub(super) struct AuditRun {

@@ -11,12 +11,13 @@ use nodelife_core::format::count;
 use nodelife_core::text::Str;
 
 use super::audit_run::{AuditRun, by_severity, describe_input, wanted};
-use crate::cli::{AuditArgs, AuditFormat, ClusterArgs};
+use crate::cli::{AuditArgs, ClusterArgs};
 use crate::command::contexts::Contexts;
 use crate::command::input;
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
 use crate::report::{ClusterTables, ClustersReport, Part, Report, unchecked};
+use nodelife_audit::config::AuditFormat;
 
 /// What stays of a cluster when its snapshot is dropped.
 struct ClusterAudit {

@@ -9,7 +9,6 @@ use crate::cli::RuleFormat;
 use crate::command::rules;
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::{Cell, Printer, Table, style};
-use crate::report::word;
 
 /// What can be explained beside rules.
 const TOPICS: [&str; 4] = ["allocatable", "zones", "failure", "shutdown"];
@@ -32,7 +31,7 @@ impl From<&Rule> for RuleText {
         Self {
             id: rule.id,
             group: rule.group(),
-            severity: word(rule.severity),
+            severity: rule.severity.as_str(),
             title: rule.title,
             why: rule.why,
             fix: rule.fix,
@@ -70,7 +69,7 @@ pub(super) fn rule(
 }
 
 fn write(rule: &Rule, printer: &mut Printer) -> io::Result<()> {
-    let (severity, colour) = (word(rule.severity), style::severity(rule.severity));
+    let (severity, colour) = (rule.severity.as_str(), style::severity(rule.severity));
     writeln!(
         printer.data(),
         "{} ({colour}{severity}{colour:#}): {}\n",
@@ -104,7 +103,7 @@ pub(super) fn list(
                 table = table.without_header();
             }
             for rule in rules {
-                let severity = Cell::styled(word(rule.severity), style::severity(rule.severity));
+                let severity = Cell::styled(rule.severity.as_str(), style::severity(rule.severity));
                 table.row([rule.id.into(), severity, rule.title.into()]);
             }
             printer.table(&table)?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::super::fleet::{Purpose, Share};
+use super::super::node_rows::{Purpose, Share};
 
 /// A bar from nothing to Capacity: requested, free, and what is held back, by what for where that
 /// is known. Requests beyond Allocatable stretch the scale instead of being cut off.

@@ -53,7 +53,7 @@ fn rule(
     write!(
         out,
         "<article data-rule=\"{id}\" data-severity=\"{}\"",
-        super::super::text::word(first.severity)
+        first.severity.as_str()
     )?;
     if is_new {
         write!(out, " id=\"{id}\"")?;

@@ -4,8 +4,7 @@ use std::io::{self, Write};
 
 use nodelife_core::format::count;
 
-use super::super::fleet::{Purpose, Row, State};
-use super::super::text::word;
+use super::super::node_rows::{Purpose, Row, State};
 use super::bar::bar;
 use super::escape::Escaped;
 use super::page::Page;
@@ -34,7 +33,7 @@ pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
         "Pods",
     ];
     table(out, &columns)?;
-    let mut left = page.fleet.rows.len();
+    let mut left = page.node_rows.rows.len();
     for (i, row) in page.rows() {
         write_row(page, i, row, out)?;
         left -= 1;
@@ -59,7 +58,7 @@ fn legend(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
         key("over", "", "requested beyond Allocatable"),
         key("free", "", "free"),
     )?;
-    let shares = || page.fleet.rows.iter().flat_map(|row| &row.shares);
+    let shares = || page.node_rows.rows.iter().flat_map(|row| &row.shares);
     for purpose in Purpose::ALL {
         if shares().any(|share| share.held.iter().any(|(held, _)| *held == purpose)) {
             let class = match purpose {
@@ -100,7 +99,7 @@ fn write_row(page: &Page<'_>, i: usize, row: &Row<'_>, out: &mut impl Write) -> 
         write!(
             out,
             "<a href=#{rule} class={}>{short}</a> ",
-            word(*severity)
+            severity.as_str()
         )?;
     }
     if faults.len() > SHOWN {
@@ -126,7 +125,7 @@ fn write_row(page: &Page<'_>, i: usize, row: &Row<'_>, out: &mut impl Write) -> 
             "{} of {}{}",
             show(share.requested),
             show(share.allocatable),
-            bar(share, page.fleet.rows.len() <= IN_WORDS)
+            bar(share, page.node_rows.rows.len() <= IN_WORDS)
         )?;
     }
     writeln!(out)

@@ -5,8 +5,7 @@ use std::io::{self, Write};
 use nodelife_audit::{Loss, Lost};
 use nodelife_core::format::count;
 
-use super::super::fleet::{Row, State, Unit};
-use super::super::text::word;
+use super::super::node_rows::{Row, State, Unit};
 use super::escape::Escaped;
 use super::page::Page;
 use super::parts::{end_table, key, table};
@@ -28,7 +27,7 @@ fn zones(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
         key("soft", "×", "not ready"),
         key("soft", "c", "cordoned"),
     )?;
-    for zone in &page.fleet.zones.zones {
+    for zone in &page.node_rows.zones.zones {
         write!(
             out,
             "<figure><figcaption><b>{}</b> <span class=\"soft\">{:?} · {} of {} ready · \
@@ -65,7 +64,7 @@ fn zones(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
 /// A square that is linked to the node's row: its colour is the worst finding, its sign the state.
 fn square(page: &Page<'_>, i: usize, row: &Row<'_>, out: &mut impl Write) -> io::Result<()> {
     let faults = page.faults(row.name);
-    let class = faults.first().map_or("good", |(worst, _)| word(*worst));
+    let class = faults.first().map_or("good", |(worst, _)| worst.as_str());
     let (glyph, state) = match row.state {
         State::Ready => ("", ""),
         State::Cordoned => ("c", ", cordoned"),
@@ -80,7 +79,7 @@ fn square(page: &Page<'_>, i: usize, row: &Row<'_>, out: &mut impl Write) -> io:
 }
 
 fn losses(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
-    let losses = &page.fleet.losses;
+    let losses = &page.node_rows.losses;
     if losses.is_empty() {
         return Ok(());
     }

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use nodelife_audit::{AuditReport, Finding, FindingGroup, NodePools, Rule, Severity};
 use nodelife_core::snapshot::Snapshot;
 
-use super::super::fleet::{Fleet, Row, State};
+use super::super::node_rows::{NodeRows, Row, State};
 use super::names::common_end;
 
 /// A report, and what is computed of it once.
 pub(in crate::report) struct Page<'a> {
     pub(super) report: &'a AuditReport,
-    pub(super) fleet: &'a Fleet<'a>,
+    pub(super) node_rows: &'a NodeRows<'a>,
     /// The rules that were asked for.
     pub(super) rules: &'a [&'static Rule],
     /// The words of the command line.
@@ -31,17 +31,17 @@ impl<'a> Page<'a> {
     pub(in crate::report) fn new(
         report: &'a AuditReport,
         snapshot: &'a Snapshot,
-        fleet: &'a Fleet<'a>,
+        node_rows: &'a NodeRows<'a>,
         rules: &'a [&'static Rule],
         command: &'a str,
     ) -> Self {
         Self {
             report,
-            fleet,
+            node_rows,
             rules,
             command,
             groups: NodePools::of(snapshot).group(&report.findings),
-            end: common_end(fleet.rows.iter().map(|row| row.name)),
+            end: common_end(node_rows.rows.iter().map(|row| row.name)),
             faults: faults(report, snapshot),
         }
     }
@@ -60,8 +60,8 @@ impl<'a> Page<'a> {
 
     /// The nodes that the page shows one by one, with their numbers.
     pub(super) fn rows(&self) -> impl Iterator<Item = (usize, &Row<'a>)> {
-        let all = self.fleet.rows.len() <= EACH;
-        let rows = self.fleet.rows.iter().enumerate();
+        let all = self.node_rows.rows.len() <= EACH;
+        let rows = self.node_rows.rows.iter().enumerate();
         rows.filter(move |(_, row)| {
             all || row.state != State::Ready || !self.faults(row.name).is_empty()
         })

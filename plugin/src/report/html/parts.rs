@@ -5,7 +5,6 @@ use std::io::{self, Write};
 
 use nodelife_audit::{Severity, Subject};
 
-use super::super::text::{object, word};
 use super::escape::Escaped;
 
 /// Begins a table that can be sorted by each column. Cells and rows need no closing tag.
@@ -27,13 +26,13 @@ pub(super) fn end_table(out: &mut impl Write) -> io::Result<()> {
 
 /// A severity as a coloured word.
 pub(super) fn badge(severity: Severity) -> String {
-    let word = word(severity);
+    let word = severity.as_str();
     format!("<b class={word}>{word}</b>")
 }
 
 /// An object's name, which may break behind a slash.
 pub(super) fn broken(subject: &Subject) -> String {
-    let text = Escaped(&object(subject)).to_string();
+    let text = Escaped(&subject.path()).to_string();
     text.replace('/', "/<wbr>")
 }
 

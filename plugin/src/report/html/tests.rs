@@ -8,15 +8,15 @@ use nodelife_core::zone::{Settings, ZoneReport};
 use serde_json::json;
 
 use super::super::document::tests::report;
-use super::super::fleet::Fleet;
+use super::super::node_rows::NodeRows;
 use super::*;
 
 fn render(report: &AuditReport, snapshot: &Snapshot) -> String {
     let zones = ZoneReport::of(&snapshot.nodes, &Settings::default(), snapshot.taken_at);
-    let fleet = Fleet::of(snapshot, zones);
+    let node_rows = NodeRows::of(snapshot, zones);
     let rules: Vec<_> = nodelife_audit::catalogue().collect();
     let command = "kubectl nodelife audit -o html";
-    let page = Page::new(report, snapshot, &fleet, &rules, command);
+    let page = Page::new(report, snapshot, &node_rows, &rules, command);
     let mut out = Vec::new();
     write(&page, &mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -172,7 +172,7 @@ fn the_page_says_of_what_it_is_and_what_was_checked() {
 }
 
 /// Nodes with two faults each, nothing reserved and an old kubelet, and nodes without.
-fn fleet(faulty: usize, healthy: usize) -> Snapshot {
+fn node_rows(faulty: usize, healthy: usize) -> Snapshot {
     let nodes = (0..faulty + healthy).map(|i| {
         let is_faulty = i < faulty;
         let version = if is_faulty { "v1.33.1" } else { "v1.36.3" };
@@ -216,7 +216,7 @@ fn fleet(faulty: usize, healthy: usize) -> Snapshot {
 
 #[test]
 fn a_thousand_nodes_with_two_faults_each_are_a_small_page() {
-    let page = page_of_fleet(&fleet(1000, 0));
+    let page = page_of_fleet(&node_rows(1000, 0));
     assert!(page.len() < 600_000, "{}", page.len());
     // Each node is there: as a square, as a row, and below both rules.
     assert_eq!(page.matches("<tr id=n").count(), 1000);
@@ -230,7 +230,7 @@ fn a_thousand_nodes_with_two_faults_each_are_a_small_page() {
 
 #[test]
 fn thousands_of_healthy_nodes_are_counted() {
-    let page = page_of_fleet(&fleet(1000, 5000));
+    let page = page_of_fleet(&node_rows(1000, 5000));
     assert!(page.len() < 600_000, "{}", page.len());
     assert_eq!(page.matches("<tr id=n").count(), 1000);
     assert!(page.contains("and 1667 without findings"));

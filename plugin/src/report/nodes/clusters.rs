@@ -28,7 +28,7 @@ impl View {
                     let rows = reports.flat_map(|report| &report.nodes);
                     rows.map(|row| (cluster.context.as_str(), row))
                 });
-                Ok(csv::write_with_contexts(rows, printer.data())?)
+                Ok(csv::NODES.write_with_contexts(rows, printer.data())?)
             }
             NodesFormat::Json => printer.json(&Document::new(LIST_KIND, list)),
             NodesFormat::Yaml => printer.yaml(&Document::new(LIST_KIND, list)),

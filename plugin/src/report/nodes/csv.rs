@@ -1,36 +1,16 @@
-//! CSV report on nodes (RFC 4180) with a header line: plain numbers, and no bars.
+//! The report on nodes as CSV: plain numbers, and no bars.
 
-use std::io::{self, Write};
-
-use nodelife_audit::nodes::{NodeRow, NodesReport, Usage};
+use nodelife_audit::nodes::{NodeRow, Usage};
 use nodelife_core::quantity::Quantity;
 
-use super::super::csv::field;
-use super::super::text::word;
+use super::super::csv::{Csv, field};
 
-const HEADER: &str = "name,state,cordoned,maintenance,version,created,region,zone,pool,group,\
-    cpuAllocatable,cpuRequests,cpuLimits,memoryAllocatable,memoryRequests,memoryLimits,\
-    podsAllocatable,pods,severity,rule,findings,message";
-
-pub(super) fn write(report: &NodesReport, out: &mut impl Write) -> io::Result<()> {
-    write!(out, "{HEADER}\r\n")?;
-    for row in &report.nodes {
-        write!(out, "{}\r\n", fields(row).join(","))?;
-    }
-    Ok(())
-}
-
-/// The nodes of several clusters, each behind its context.
-pub(super) fn write_with_contexts<'a>(
-    rows: impl Iterator<Item = (&'a str, &'a NodeRow)>,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    write!(out, "context,{HEADER}\r\n")?;
-    for (context, row) in rows {
-        write!(out, "{},{}\r\n", field(context), fields(row).join(","))?;
-    }
-    Ok(())
-}
+pub(super) const NODES: Csv<NodeRow> = Csv {
+    header: "name,state,cordoned,maintenance,version,created,region,zone,pool,group,\
+             cpuAllocatable,cpuRequests,cpuLimits,memoryAllocatable,memoryRequests,memoryLimits,\
+             podsAllocatable,pods,severity,rule,findings,message",
+    fields,
+};
 
 fn fields(row: &NodeRow) -> Vec<String> {
     let created = row.created_at.map(|time| time.to_string());
@@ -56,7 +36,7 @@ fn fields(row: &NodeRow) -> Vec<String> {
     fields.push(number(row.pods.count.map(|count| count.to_string())));
     match &row.finding {
         Some(finding) => fields.extend([
-            word(finding.severity).to_owned(),
+            finding.severity.as_str().to_owned(),
             field(&finding.rule),
             finding.findings.to_string(),
             field(&finding.message),

@@ -26,7 +26,7 @@ impl View {
                 let table = self.table(report, printer.width());
                 Ok(printer.table(&table)?)
             }
-            NodesFormat::Csv => Ok(csv::write(report, printer.data())?),
+            NodesFormat::Csv => Ok(csv::NODES.write(&report.nodes, printer.data())?),
             NodesFormat::Json => printer.json(&Document::new(KIND, report)),
             NodesFormat::Yaml => printer.yaml(&Document::new(KIND, report)),
             NodesFormat::Name => {

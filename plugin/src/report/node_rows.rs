@@ -163,7 +163,7 @@ pub(super) struct Row<'a> {
 
 /// The nodes, by name, and their zones.
 #[derive(Debug)]
-pub(super) struct Fleet<'a> {
+pub(super) struct NodeRows<'a> {
     /// No node is left out.
     pub(super) rows: Vec<Row<'a>>,
     /// The zones as kube-controller-manager sees them.
@@ -172,7 +172,7 @@ pub(super) struct Fleet<'a> {
     pub(super) losses: Vec<Loss>,
 }
 
-impl<'a> Fleet<'a> {
+impl<'a> NodeRows<'a> {
     pub(super) fn of(snapshot: &'a Snapshot, zones: ZoneReport) -> Self {
         // No age decides over what fits.
         let context = Context::new(snapshot, None, snapshot.taken_at.unwrap_or_default());
