@@ -25,6 +25,7 @@ mod kubelet_config;
 pub mod kubelet_start;
 pub mod maintenance;
 mod metrics;
+mod node_of;
 pub mod nodes;
 mod owners;
 mod pools;
@@ -44,6 +45,7 @@ pub use findings::{FindingBuilder, Findings, SKIP_ANNOTATION};
 pub use grouping::{FindingGroup, NodePools};
 pub use headroom::{Loss, Lost, losses};
 pub use metrics::metrics;
+pub use node_of::NodeOf;
 pub(crate) use pools::most_common;
 pub use pools::pool_of;
 pub use report::{

@@ -8,7 +8,7 @@ mod order;
 mod report;
 mod usage;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use jiff::Timestamp;
 
@@ -17,7 +17,7 @@ pub use report::{Group, NodeRow, NodesReport, ReadyState, Totals, WorstFinding};
 pub use usage::{PodCount, Usage};
 
 use crate::maintenance::Maintenance;
-use crate::{Context, Finding, Rule, Selection, allocatable, pool_of};
+use crate::{Context, Finding, NodeOf, Rule, Selection, allocatable, pool_of};
 use nodelife_core::object::{LabelSelector, Node, Pod};
 use nodelife_core::request::Amounts;
 use nodelife_core::snapshot::{Snapshot, Source};
@@ -158,48 +158,18 @@ fn groups(nodes: &mut [NodeRow]) -> Vec<Group> {
 }
 
 /// The worst finding about each node or a pod on it, and how many there are.
-fn by_node(findings: &[Finding], pods: &[Pod]) -> HashMap<Str, WorstFinding> {
-    let pods = pods_of(findings, pods);
-    let mut worst: HashMap<Str, WorstFinding> = HashMap::new();
+fn by_node(findings: &[Finding], pods: &[Pod]) -> HashMap<String, WorstFinding> {
+    let nodes = NodeOf::new(findings, pods);
+    let mut worst: HashMap<String, WorstFinding> = HashMap::new();
     for finding in findings {
-        let subject = &finding.subject;
-        let node = match subject.kind.as_str() {
-            "Node" => Some(&subject.name),
-            "Pod" => {
-                let namespace = subject.namespace.as_deref().unwrap_or_default();
-                pods.get(&(namespace, subject.name.as_str())).copied()
-            }
-            _ => None,
-        };
-        if let Some(node) = node {
+        if let Some(node) = nodes.get(&finding.subject) {
             // The worst one comes first.
-            let known = worst.entry(node.clone());
+            let known = worst.entry(node.to_owned());
             let known = known.or_insert_with(|| WorstFinding::from(finding));
             known.findings += 1;
         }
     }
     worst
-}
-
-/// The nodes of the pods that findings are about.
-fn pods_of<'a>(findings: &'a [Finding], pods: &'a [Pod]) -> BTreeMap<(&'a str, &'a str), &'a Str> {
-    let subjects = findings.iter().map(|finding| &finding.subject);
-    let wanted: BTreeSet<(&str, &str)> = subjects
-        .filter(|subject| subject.kind == "Pod")
-        .map(|subject| {
-            let namespace = subject.namespace.as_deref().unwrap_or_default();
-            (namespace, subject.name.as_str())
-        })
-        .collect();
-    if wanted.is_empty() {
-        return BTreeMap::new();
-    }
-    let placed = pods.iter().map(|pod| {
-        let meta = &pod.metadata;
-        let key = (meta.namespace.as_str(), meta.name.as_str());
-        (key, &pod.spec.node_name)
-    });
-    placed.filter(|(key, _)| wanted.contains(key)).collect()
 }
 
 #[cfg(test)]

@@ -198,7 +198,7 @@ fn findings_about_pods_count_for_their_node() {
         },
         message: String::new(),
         template: "".into(),
-        evidence: BTreeMap::new(),
+        evidence: [].into(),
         confidence: crate::Confidence::Measured,
         fix: String::new(),
         link: "".into(),

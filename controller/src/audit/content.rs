@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use foldhash::{HashMap, HashSet};
-use nodelife_audit::{AuditReport, Finding, Skipped, Subject};
+use foldhash::HashMap;
+use nodelife_audit::{AuditReport, Finding, NodeOf, Skipped};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
 use ring::digest::{Context, SHA256};
@@ -95,7 +95,7 @@ pub(super) fn divide(audit: AuditReport, snapshot: &Snapshot) -> Contents {
     let nodes: HashMap<&str, &Str> = (snapshot.nodes.iter())
         .map(|node| (node.metadata.name.as_str(), &node.metadata.uid))
         .collect();
-    let node_of_pod = nodes_of_pods(&audit.findings, snapshot);
+    let node_of = NodeOf::new(&audit.findings, &snapshot.pods);
     let mut contents = Contents::new();
     let cluster = Content {
         skipped: audit.skipped,
@@ -103,12 +103,7 @@ pub(super) fn divide(audit: AuditReport, snapshot: &Snapshot) -> Contents {
     };
     contents.insert(CLUSTER_REPORT.to_owned(), cluster);
     for finding in audit.findings {
-        let subject = &finding.subject;
-        let node = match subject.kind.as_str() {
-            "Node" => Some(subject.name.as_str()),
-            "Pod" => node_of_pod.get(subject).copied(),
-            _ => None,
-        };
+        let node = node_of.get(&finding.subject);
         let node = node.and_then(|name| nodes.get_key_value(name));
         let name = node.map_or_else(|| CLUSTER_REPORT.to_owned(), |(name, _)| report_name(name));
         let content = contents.entry(name).or_insert_with(|| Content {
@@ -121,29 +116,6 @@ pub(super) fn divide(audit: AuditReport, snapshot: &Snapshot) -> Contents {
         content.findings.push(finding);
     }
     contents
-}
-
-/// The nodes of the pods that findings are about.
-fn nodes_of_pods<'a>(findings: &[Finding], snapshot: &'a Snapshot) -> HashMap<Subject, &'a str> {
-    let subjects = findings.iter().map(|finding| &finding.subject);
-    let pods = subjects.filter(|subject| subject.kind == "Pod");
-    let wanted: HashSet<(&str, &str)> = pods
-        .map(|pod| (pod.namespace.as_deref().unwrap_or_default(), &*pod.name))
-        .collect();
-    let pods = snapshot.pods.iter().filter(|pod| {
-        let meta = &pod.metadata;
-        wanted.contains(&(&*meta.namespace, &*meta.name))
-    });
-    pods.map(|pod| {
-        let meta = &pod.metadata;
-        let subject = Subject {
-            kind: Str::from("Pod"),
-            name: meta.name.clone(),
-            namespace: Some(meta.namespace.clone()),
-        };
-        (subject, pod.spec.node_name.as_str())
-    })
-    .collect()
 }
 
 /// The name of a node's report. A name that is too long is cut, and made unique by its digest.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use nodelife_audit::{AuditReport, Confidence, Finding, FindingGroup, NodePools, Severity};
+use nodelife_audit::{AuditReport, Confidence, Finding, FindingGroup, NodeOf, NodePools, Severity};
 use nodelife_core::natural;
 use nodelife_core::object::{Labels, Node};
 use nodelife_core::snapshot::Snapshot;
@@ -26,7 +26,7 @@ pub(super) fn tables(
     args: &AuditArgs,
     wide: bool,
 ) -> Vec<(Option<String>, Table)> {
-    let places = Places::of(snapshot);
+    let places = Places::of(&report.findings, snapshot);
     let pools = NodePools::of(snapshot);
     let mut parts: BTreeMap<Option<String>, Vec<&Finding>> = BTreeMap::new();
     for finding in &report.findings {
@@ -51,7 +51,8 @@ pub(super) fn tables(
 /// Differences between clusters, one by one.
 pub(super) fn of_differences(findings: &[Finding], args: &AuditArgs, wide: bool) -> Table {
     let groups: Vec<FindingGroup<'_>> = findings.iter().map(FindingGroup::one).collect();
-    table(&groups, args, wide, &Places::of(&Snapshot::default()))
+    let snapshot = Snapshot::default();
+    table(&groups, args, wide, &Places::of(findings, &snapshot))
 }
 
 /// The findings in their order, those that say the same together where that is wanted.
@@ -81,9 +82,9 @@ fn sort(findings: &mut [&Finding], by: SortBy, places: &Places<'_>) {
         SortBy::Rule => findings.sort_by_key(|finding| &finding.rule),
         SortBy::Object => findings.sort_by_key(|finding| &finding.subject),
         SortBy::Node => findings.sort_by(|a, b| {
-            let [a, b] = [a, b].map(|finding| places.node_name(finding));
-            let by_name = || natural::compare(a, b);
-            a.is_empty().cmp(&b.is_empty()).then_with(by_name)
+            let [a, b] = [a, b].map(|finding| places.node_of.get(&finding.subject));
+            let by_name = || natural::compare(a.unwrap_or_default(), b.unwrap_or_default());
+            a.is_none().cmp(&b.is_none()).then_with(by_name)
         }),
     }
 }
@@ -183,47 +184,23 @@ fn value<'a>(labels: &'a Labels, label: &str) -> &'a str {
     labels.get(label).map_or(NO_LABEL, |value| value.as_str())
 }
 
-/// Where the objects are.
+/// The nodes that findings are about, or about a pod of.
 struct Places<'a> {
     nodes: HashMap<&'a str, &'a Node>,
-    pods: HashMap<(&'a str, &'a str), &'a str>,
+    node_of: NodeOf<'a>,
 }
 
 impl<'a> Places<'a> {
-    fn of(snapshot: &'a Snapshot) -> Self {
-        let pods = snapshot.pods.iter().map(|pod| {
-            let key = (pod.metadata.namespace.as_str(), pod.metadata.name.as_str());
-            (key, pod.spec.node_name.as_str())
-        });
+    fn of(findings: &[Finding], snapshot: &'a Snapshot) -> Self {
+        let nodes = snapshot.nodes.iter();
         Self {
-            nodes: snapshot
-                .nodes
-                .iter()
-                .map(|node| (node.metadata.name.as_str(), node))
-                .collect(),
-            pods: pods.collect(),
-        }
-    }
-
-    /// The node that the finding's object is or is on; empty where there is none.
-    fn node_name<'b>(&self, finding: &'b Finding) -> &'b str
-    where
-        'a: 'b,
-    {
-        let subject = &finding.subject;
-        match subject.kind.as_str() {
-            "Node" => &subject.name,
-            "Pod" => {
-                let namespace = subject.namespace.as_deref().unwrap_or_default();
-                let on = self.pods.get(&(namespace, subject.name.as_str()));
-                on.copied().unwrap_or_default()
-            }
-            _ => "",
+            nodes: nodes.map(|node| (&*node.metadata.name, node)).collect(),
+            node_of: NodeOf::new(findings, &snapshot.pods),
         }
     }
 
     fn labels(&self, finding: &Finding) -> Option<&'a Labels> {
-        let node = self.nodes.get(self.node_name(finding))?;
+        let node = self.nodes.get(self.node_of.get(&finding.subject)?)?;
         Some(&node.metadata.labels)
     }
 }

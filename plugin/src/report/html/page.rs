@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use nodelife_audit::{AuditReport, Finding, FindingGroup, NodePools, Rule, Severity};
+use nodelife_audit::{AuditReport, Finding, FindingGroup, NodeOf, NodePools, Rule, Severity};
 use nodelife_core::snapshot::Snapshot;
 
 use super::super::node_rows::{NodeRows, Row, State};
@@ -78,20 +78,10 @@ fn faults<'a>(
     report: &'a AuditReport,
     snapshot: &'a Snapshot,
 ) -> HashMap<&'a str, Vec<(Severity, &'a str)>> {
-    let pods = snapshot.pods.iter().map(|pod| {
-        let key = (pod.metadata.namespace.as_str(), pod.metadata.name.as_str());
-        (key, pod.spec.node_name.as_str())
-    });
-    let pods: HashMap<(&str, &str), &str> = pods.collect();
+    let node_of = NodeOf::new(&report.findings, &snapshot.pods);
     let mut worst: BTreeMap<(&str, &str), Severity> = BTreeMap::new();
     for finding in &report.findings {
-        let subject = &finding.subject;
-        let namespace = subject.namespace.as_deref().unwrap_or_default();
-        let own = match subject.kind.as_str() {
-            "Node" => Some(subject.name.as_str()),
-            "Pod" => pods.get(&(namespace, subject.name.as_str())).copied(),
-            _ => None,
-        };
+        let own = node_of.get(&finding.subject);
         for node in own.into_iter().chain(named(finding)) {
             let known = worst.entry((node, &finding.rule)).or_default();
             *known = (*known).max(finding.severity);
