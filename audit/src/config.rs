@@ -13,7 +13,7 @@ use super::selection::Severities;
 use nodelife_core::object::LabelSelector;
 use nodelife_core::selector::label_selector;
 
-/// What a configuration file says. Flags of the command line take precedence.
+/// The configuration file of an audit. Flags of the command line take precedence.
 #[derive(Clone, Debug, PartialEq, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AuditConfig {

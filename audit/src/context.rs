@@ -197,7 +197,7 @@ impl<'a> Context<'a> {
         self.limits.get_or_init(all).get(node)
     }
 
-    /// What `read` says of the pods that have not terminated, in sum by node.
+    /// The sums of `read` over the pods that have not terminated, by node.
     fn sums(&self, read: fn(&Pod) -> Amounts) -> HashMap<&'a str, Amounts> {
         let mut all: HashMap<&str, Amounts> = HashMap::default();
         let mut known = ByContainers::new(read);
@@ -274,7 +274,7 @@ pub(super) fn capacity(node: &Node, resource: &str) -> Option<Quantity> {
     amount(node.status.capacity.get(resource))
 }
 
-/// What the node's pods request of a resource, and its Allocatable.
+/// The requests of the node's pods for a resource, and its Allocatable.
 pub(super) fn requested(
     context: &Context<'_>,
     node: &Node,

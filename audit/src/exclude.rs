@@ -47,7 +47,7 @@ pub struct ObjectPattern {
 impl ObjectPattern {
     /// # Errors
     ///
-    /// What such a pattern looks like, if this is none.
+    /// The expected form of a pattern, if this is none.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (kind, name) = text
             .split_once('/')

@@ -71,7 +71,7 @@ pub(super) fn keys(template: &str) -> impl Iterator<Item = &str> {
     parts.filter_map(|part| part.split_once('}').map(|(key, _)| key))
 }
 
-/// What a fact is, for findings that are told together.
+/// How a fact is told for several findings together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FactKind {
     /// Findings with different words are not alike.
@@ -82,7 +82,7 @@ pub(super) enum FactKind {
     Amount,
     /// Names of objects: the first of several are told.
     Name,
-    /// What identifies the subject itself.
+    /// A name or an id of the subject itself.
     Identity,
 }
 

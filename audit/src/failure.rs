@@ -26,11 +26,11 @@ pub const FORCE_DETACH: f64 = 360.0;
 pub struct Step {
     /// Seconds; none: never.
     pub after_seconds: Option<f64>,
-    /// What happens.
+    /// The event.
     pub event: String,
 }
 
-/// What becomes of one pod.
+/// The fate of one pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodFate {
@@ -42,7 +42,7 @@ pub struct PodFate {
     pub evicted: bool,
     /// Whether its deletion has been requested before.
     pub terminating: bool,
-    /// What its tolerations give; none: for ever.
+    /// The time that its tolerations give; none: forever.
     pub tolerated_seconds: Option<i64>,
     /// Seconds from the node's death to the deletion; none: never, or before.
     pub after_seconds: Option<f64>,

@@ -99,7 +99,7 @@ pub struct Finding {
     pub title: Str,
     /// How bad it is.
     pub severity: Severity,
-    /// What it is about.
+    /// The object.
     pub subject: Subject,
     /// One sentence with the numbers and the arithmetic.
     pub message: String,
@@ -111,7 +111,7 @@ pub struct Finding {
     pub evidence: BTreeMap<&'static str, Fact>,
     /// How the rule knows.
     pub confidence: Confidence,
-    /// What to do.
+    /// How to fix it.
     pub fix: String,
     /// Further reading.
     pub link: Str,

@@ -27,7 +27,7 @@ pub struct FindingGroup<'a> {
     pub pools: Vec<&'a str>,
     /// The message of all; amounts that differ are a range.
     pub message: String,
-    /// What differs in each finding, identities left aside: `4550m, 3920m`; none if nothing does.
+    /// The facts of each finding that differ, without identities: `4550m, 3920m`; none if all are equal.
     pub details: Vec<String>,
 }
 
@@ -244,7 +244,7 @@ impl<'a> NodePools<'a> {
     }
 }
 
-/// What the findings of a group have in common.
+/// The properties that all findings of a group share.
 #[derive(PartialEq, Eq, Hash)]
 struct Key<'a> {
     rule: &'a str,

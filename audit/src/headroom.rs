@@ -120,21 +120,21 @@ pub enum Lost {
     Zone(String),
 }
 
-/// What a loss leaves of one resource.
+/// The amount of one resource that remains after a loss.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loss {
     pub of: Lost,
     /// `cpu` or `memory`.
     pub resource: &'static str,
-    /// What the workloads request, in cores or bytes.
+    /// The requests of the workloads, in cores or bytes.
     pub wanted: f64,
-    /// What the other nodes offer; none when there are no others.
+    /// The room on the other nodes; none without other nodes.
     pub left: Option<f64>,
     /// Whether that is enough, in sum.
     pub fits: bool,
 }
 
-/// What the loss of the largest node leaves, and of each zone: N − 1 and zone − 1.
+/// The losses of the largest node and of each zone: N − 1 and zone − 1.
 pub fn losses(context: &Context<'_>) -> Vec<Loss> {
     let headrooms = Headroom::all(context);
     let of_node = headrooms.iter().filter_map(|headroom| {

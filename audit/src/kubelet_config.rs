@@ -49,7 +49,7 @@ pub(super) fn found<'a>(nodes: &[&'a Node], statement: Statement) -> FindingBuil
     found.and("; the same on {nodes}").with("nodes", others)
 }
 
-/// What the kubelet would say of a part of the configuration on its next start.
+/// The kubelet's refusal of a part of the configuration on its next start.
 pub(super) fn refusal(
     node: &Node,
     config: &KubeletConfiguration,

@@ -41,7 +41,7 @@ pub enum Maintenance {
 }
 
 impl Maintenance {
-    /// What the conditions, taints and annotations of the node say; the first of several.
+    /// The maintenance that conditions, taints and annotations of the node name; the first of several.
     pub fn of(node: &Node, now: Timestamp) -> Option<Self> {
         let is_true = |kind| node.condition(kind).is_some_and(|c| c.status == "True");
         let locked = Lock::on(node).is_some_and(|lock| !lock.has_expired(now));

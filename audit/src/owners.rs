@@ -6,7 +6,7 @@ use foldhash::HashMap;
 
 use nodelife_core::object::{Meta, Pod, Toleration, Workload};
 
-/// What made a pod: its workload, or the pod itself.
+/// The owner of a pod: its workload, or the pod itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Owner {
     pub(super) namespace: String,

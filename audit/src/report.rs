@@ -35,16 +35,16 @@ pub struct Skipped {
 pub struct Suppressed {
     /// Id of the rule.
     pub rule: Str,
-    /// What it is about.
+    /// The object.
     pub subject: Subject,
-    /// What suppresses it.
+    /// The mechanism that suppresses it.
     pub by: SuppressedBy,
     /// The entry of a configuration file; absent where something else suppresses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude: Option<ExcludedBy>,
 }
 
-/// What suppresses a finding.
+/// A mechanism that suppresses findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum SuppressedBy {
@@ -64,7 +64,7 @@ pub enum SuppressedBy {
 pub struct Fixed {
     /// Id of the rule.
     pub rule: Str,
-    /// What it was about.
+    /// The object.
     pub subject: Subject,
 }
 
@@ -122,7 +122,7 @@ pub struct Audit {
     pub suppressed: Vec<Suppressed>,
 }
 
-/// What an audit found.
+/// The report of an audit.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditReport {
@@ -140,12 +140,12 @@ pub struct AuditReport {
     pub server_version: Option<Str>,
     /// Counts.
     pub summary: Summary,
-    /// What is wrong, the worst first.
+    /// The findings, the worst first.
     pub findings: Vec<Finding>,
     /// Findings below `--severity`: they are counted, but not part of the report.
     #[serde(skip)]
     pub hidden: Vec<Finding>,
-    /// What could not be checked.
+    /// Rules that could not be checked.
     pub skipped: Vec<Skipped>,
     /// Findings that an annotation of their object, `--skip-rule-on` or a configuration file keeps
     /// away.

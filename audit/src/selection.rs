@@ -7,7 +7,7 @@ use nodelife_core::object::{LabelSelector, Node};
 use nodelife_core::text::Str;
 use nodelife_core::zone;
 
-/// What is asked of an audit. The default asks for everything.
+/// The rules, nodes and severities of an audit. The default selects everything.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
     /// Ids or group codes to check; empty: all.

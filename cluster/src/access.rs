@@ -25,7 +25,7 @@ pub(crate) struct AccessStatus {
     pub(crate) reason: String,
 }
 
-/// What a user wants to do.
+/// An action of a user.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Permission<'a> {
     pub verb: &'a str,

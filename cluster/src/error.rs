@@ -129,7 +129,7 @@ pub enum ApiError {
     #[error("the API server {server} rejected the credentials (401): {advice}")]
     Unauthorized {
         server: String,
-        /// What is known of our credentials, and what to do.
+        /// The credentials that were used, and how to fix it.
         advice: String,
     },
     /// 403 by RBAC or another authorizer, or by admission.

@@ -37,7 +37,7 @@ pub struct ObjectReference<'a> {
     pub uid: Option<&'a str>,
 }
 
-/// What an Event says.
+/// The content of an Event.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
     pub is_warning: bool,

@@ -83,7 +83,7 @@ pub struct Listed<T> {
     pub consistent: bool,
 }
 
-/// What has been decoded so far, on its way in and out of the decoding thread.
+/// The objects that were decoded so far, on their way to the decoding thread and back.
 struct Decoded<T> {
     items: Vec<T>,
     sharing: Sharing,

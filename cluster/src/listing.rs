@@ -133,7 +133,7 @@ pub static VOLUMES: Listing<PersistentVolume> = Listing::new(
     &schema::PERSISTENT_VOLUME,
 );
 
-/// What the attach-detach controller wants attached.
+/// The attachments that the attach-detach controller wants.
 pub static VOLUME_ATTACHMENTS: Listing<VolumeAttachment> = Listing::new(
     Resource::grouped("storage.k8s.io", "v1", "volumeattachments"),
     "VolumeAttachment",

@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::request::Call;
 use crate::resource::NODES;
 
-/// What to change on a node; what is absent stays as it is.
+/// Changes of a node; an absent field stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodePatch {
     /// Cordon (`true`) or uncordon.

@@ -40,7 +40,7 @@ const STARTING: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub struct Call {
     method: Method,
-    /// What RBAC calls it.
+    /// The verb in RBAC.
     verb: &'static str,
     target: Option<Target>,
     path: String,
@@ -197,7 +197,7 @@ pub(crate) type Observer<'a> = &'a (dyn Fn(&HeaderMap, &[u8]) + Send + Sync);
 
 pub(crate) const NO_OBSERVER: Observer<'static> = &|_, _| {};
 
-/// What came back, whole.
+/// The whole response.
 #[derive(Clone, Debug)]
 pub struct Response {
     code: u16,

@@ -72,7 +72,7 @@ pub(crate) fn spread(duration: Duration) -> Duration {
     half + half.mul_f64(fastrand::f64())
 }
 
-/// What an error of the client means.
+/// The meaning of a client's error.
 pub(crate) fn transport_error(server: &str, error: &kube::Error) -> ApiError {
     if let kube::Error::Auth(error) = error {
         return ApiError::Credentials {

@@ -8,7 +8,7 @@ use http::{HeaderMap, header};
 /// How many different sentences are kept; a server that says more is not listened to.
 const MAX_WARNINGS: usize = 1000;
 
-/// What the server has warned of, each sentence once, as kubectl tells it (client-go
+/// The warnings of the server, each sentence once, as kubectl prints them (client-go
 /// v0.36.3, `rest/warnings.go`, `NewWarningWriter` with `Deduplicate`). Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ServerWarnings(Arc<Mutex<Recorded>>);

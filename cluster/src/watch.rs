@@ -325,7 +325,7 @@ impl<T: Object> Follower<T> {
     }
 }
 
-/// What one event of a stream says.
+/// One event of a stream.
 struct Decoded<T> {
     update: Option<Update<T>>,
     version: Str,

@@ -47,7 +47,7 @@ pub fn node_not_found(name: &str, place: &str, nodes: &[Node]) -> String {
     format!("nodes \"{name}\" not found{place}{hint}")
 }
 
-/// What a parser says on its first line, without the drawing of the place below it.
+/// The first line of a parser's error, without the drawing of the place below it.
 pub fn parse_error(text: &str) -> String {
     let first = text.lines().next().unwrap_or_default().trim();
     let first = first.strip_prefix("error: ").unwrap_or(first);

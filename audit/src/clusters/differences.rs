@@ -40,7 +40,7 @@ const SHOWN: usize = 3;
 /// How much of a value a message shows.
 const VALUE_WIDTH: usize = 40;
 
-/// What differs between clusters, which have their contexts' names. Excludes count as of `now`.
+/// The differences between clusters, by their contexts. Excludes count as of `now`.
 pub fn differences(
     clusters: &[(Str, Profile)],
     selection: &Selection,

@@ -22,7 +22,7 @@ const OF_ITS_OWN: [&str; 10] = [
     "staticPodURL",
 ];
 
-/// What most nodes and pods of a cluster have in common; absent where it could not be read.
+/// The usual values of a cluster's nodes and pods; absent where they could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// Minor version of the API server: `1.36`.

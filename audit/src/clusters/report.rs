@@ -6,7 +6,7 @@ use crate::nodes::NodesReport;
 use crate::{AuditReport, Finding, Severity};
 use nodelife_core::text::Str;
 
-/// What was read of one cluster.
+/// The report on one cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterResult<T> {
@@ -15,18 +15,18 @@ pub struct ClusterResult<T> {
     /// The report; absent if the cluster could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<T>,
-    /// What went wrong; absent if nothing did.
+    /// The error; absent if the cluster was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What an audit of several clusters found.
+/// The result of an audit of several clusters.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditReportList {
     /// Counts of all clusters.
     pub summary: ClustersSummary,
-    /// What differs between the clusters, the worst first.
+    /// Differences between the clusters, the worst first.
     pub differences: Vec<Finding>,
     /// The clusters, in the order in which they were named.
     pub clusters: Vec<ClusterResult<AuditReport>>,

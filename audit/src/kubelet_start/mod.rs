@@ -108,7 +108,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// What a kubelet makes of a configuration.
+/// Whether a kubelet starts with a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
     /// Why it does not start; empty: it starts.
@@ -143,7 +143,7 @@ pub enum Cgroups {
     V2,
 }
 
-/// What the validation of one configuration looks at.
+/// The input of the validation: a configuration, and the kubelet that reads it.
 #[derive(Clone, Copy)]
 struct Input<'a> {
     target: Target,

@@ -173,12 +173,12 @@ fn memory_throttling(subject: Input<'_>, refusals: &mut Vec<String>) {
     }
 }
 
-/// What every field says that comes with a feature.
+/// The refusal of a field that needs a feature gate.
 pub(super) fn needs_gate(field: &str, gate: &str) -> String {
     format!("{field} needs the feature gate {gate}, which is off")
 }
 
-/// Whether a period is neither zero nor a second at least.
+/// Whether a period is negative, or less than a second and not zero.
 pub(super) fn is_below_a_second(period: i64) -> bool {
     period < 0 || (period > 0 && period < GoDuration::from_seconds(1).nanoseconds())
 }

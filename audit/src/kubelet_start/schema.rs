@@ -16,7 +16,7 @@ use nodelife_core::quantity::{Quantity, QuantityError};
 /// The fields of a version, by path: the type in Go.
 pub(super) struct Schema(BTreeMap<&'static str, &'static str>);
 
-/// What decoding says of a document.
+/// The result of decoding a document.
 #[derive(Debug, Default)]
 pub(super) struct Decoded {
     /// Values that the kubelet does not read.

@@ -2,7 +2,7 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 
-/// What the kubelet of 1.`minor` says of a file with these fields.
+/// The judgement of the kubelet of 1.`minor` on a file with these fields.
 fn start(minor: u32, fields: Value) -> Judgement {
     let mut document = Map::from_iter([
         ("apiVersion".into(), json!("kubelet.config.k8s.io/v1beta1")),

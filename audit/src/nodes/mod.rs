@@ -24,7 +24,7 @@ use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 use nodelife_core::zone::ZoneKey;
 
-/// What is reported, and in which order.
+/// The nodes to report, and their order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
     /// Names of the nodes; empty: all.
@@ -36,7 +36,7 @@ pub struct Options {
     pub group_by: Option<GroupBy>,
 }
 
-/// What is listed for the report.
+/// The sources of the report.
 pub const SOURCES: [Source; 2] = [Source::Nodes, Source::Pods];
 
 /// The rules that need nothing else. Their findings are the same live and from any file.

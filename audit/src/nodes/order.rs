@@ -33,7 +33,7 @@ pub enum SortBy {
     Finding,
 }
 
-/// What the nodes are grouped by.
+/// The property that groups the nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupBy {
     Zone,
@@ -98,7 +98,7 @@ pub(super) fn sort(rows: &mut [NodeRow], by: SortBy) {
     });
 }
 
-/// What is not known comes last.
+/// Unknown values come last.
 fn fullest(a: Option<f64>, b: Option<f64>) -> Ordering {
     let known = |percent: Option<f64>| percent.unwrap_or(f64::NEG_INFINITY);
     known(b).total_cmp(&known(a))

@@ -48,11 +48,11 @@ pub struct NodesReport {
 pub struct NodeRow {
     /// Its name.
     pub name: Str,
-    /// What its condition Ready says.
+    /// The status of its condition Ready.
     pub state: ReadyState,
     /// Whether it takes no new pods (`spec.unschedulable`).
     pub cordoned: bool,
-    /// What is done to it, or announced for it.
+    /// The maintenance that is under way or announced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maintenance: Option<Maintenance>,
     /// Version of the kubelet; empty if it does not say.
@@ -79,7 +79,7 @@ pub struct NodeRow {
     pub finding: Option<WorstFinding>,
 }
 
-/// What the condition Ready of a node says.
+/// The status of a node's condition Ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 pub enum ReadyState {
     /// `True`
@@ -117,7 +117,7 @@ pub struct WorstFinding {
     pub rule: Str,
     /// How bad it is.
     pub severity: Severity,
-    /// What it is about: the node, or a pod on it.
+    /// The object: the node, or a pod on it.
     pub subject: Subject,
     /// One sentence with the numbers and the arithmetic.
     pub message: String,

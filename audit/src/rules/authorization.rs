@@ -69,7 +69,7 @@ fn unrestricted(context: &Context<'_>, findings: &mut Findings<'_>) {
     });
 }
 
-/// What the API server answers to the node that asks about another one.
+/// A finding about the API server's answer to a node that asks about another one.
 fn api_server(says: &'static str) -> FindingBuilder<'static> {
     FindingBuilder::named("Cluster", "kube-apiserver", says)
         .with("user", ASKER_USER)

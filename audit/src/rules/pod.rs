@@ -12,7 +12,7 @@ use nodelife_core::snapshot::Source;
 /// (`pkg/controller/podgc/gc_controller.go`, v1.36.3).
 const ORPHAN_SECONDS: i64 = 60;
 
-/// What lasts no longer may be a step on the way.
+/// A shorter state may be a normal step.
 const SETTLED: i64 = 60;
 
 pub(super) const RULES: &[Rule] = &[

@@ -29,7 +29,7 @@ impl SharedClock {
     }
 }
 
-/// What the API server's clock said when it first answered, or when this machine woke up.
+/// The API server's clock at its first response, or when this machine woke up.
 ///
 /// Ages of leases and pods are judged by the clock that wrote them, not by ours.
 #[derive(Clone, Copy, Debug)]

@@ -119,7 +119,7 @@ impl Cluster {
         })
     }
 
-    /// What the failure of a first request means.
+    /// The meaning of a failed first request.
     pub fn connect_error(&self, error: ApiError) -> ConnectError {
         match (error, &self.proxy) {
             (ApiError::Unreachable { server, reason }, Some(proxy)) => ConnectError::Proxy {

@@ -23,7 +23,7 @@ use clock::SharedClock;
 use credentials::Credentials;
 use session::Session;
 
-/// What every request says of its sender.
+/// The user agent of every request.
 pub const USER_AGENT: &str = concat!("nodelife/", env!("CARGO_PKG_VERSION"));
 
 /// A connection to one cluster. Cheap to clone.
@@ -34,7 +34,7 @@ pub const USER_AGENT: &str = concat!("nodelife/", env!("CARGO_PKG_VERSION"));
 #[derive(Clone)]
 pub struct Cluster {
     pub(crate) session: Session,
-    /// What the session was made of.
+    /// The inputs of the session.
     pub(crate) config: Arc<kube::Config>,
     pub(crate) server: Arc<str>,
     pub(crate) timeout: Option<Duration>,
@@ -92,7 +92,7 @@ impl Cluster {
         self.reached.get().unwrap_or_default()
     }
 
-    /// What the server warns of, from the first request on.
+    /// The server's warnings, from the first request on.
     pub fn warnings(&self) -> &ServerWarnings {
         &self.warnings
     }

@@ -50,7 +50,7 @@ pub struct ClientOptions {
     pub disable_compression: bool,
 }
 
-/// What people call a cluster.
+/// The name of a cluster for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The context of the kubeconfig; none within a pod, and where `--server` says all.
@@ -62,7 +62,7 @@ pub struct Identity {
 }
 
 impl ClientOptions {
-    /// What these flags and the files call the cluster.
+    /// The name of the cluster by these flags and the files.
     ///
     /// # Errors
     ///
@@ -356,7 +356,7 @@ impl ClientOptions {
     }
 }
 
-/// What is left of a user on a connection that anybody can read.
+/// The user on a connection that anybody can read.
 fn without_credentials(user: &AuthInfo) -> AuthInfo {
     AuthInfo {
         impersonate: user.impersonate.clone(),

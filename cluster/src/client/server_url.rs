@@ -9,7 +9,7 @@ use http::uri::Scheme;
 ///
 /// # Errors
 ///
-/// What is wrong with it, as the end of a sentence about it.
+/// The error, as the end of a sentence about the URL.
 pub(super) fn complete(server: &str, is_tls: bool) -> Result<Uri, String> {
     let with_scheme = server.contains("://");
     let url = if with_scheme {

@@ -17,7 +17,7 @@ pub(crate) struct Session {
     plugin: Option<Arc<Plugin>>,
 }
 
-/// What a client with new credentials is made of.
+/// The inputs of a client with new credentials.
 struct Plugin {
     config: Config,
     /// When it ran again last.

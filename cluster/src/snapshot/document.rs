@@ -36,7 +36,7 @@ struct Document {
     gathered: Gathered,
     api_version: Option<String>,
     kind: Option<String>,
-    /// What stands in front of the kind, and what is part of a single object.
+    /// The members before the kind, and those of a single object.
     kept: Vec<(String, Kept)>,
     has_items: bool,
     /// Items that do not say of which kind they are, of a list that has not said so yet.
@@ -46,7 +46,7 @@ struct Document {
     counts: BTreeMap<Source, usize>,
 }
 
-/// What the items of a list are.
+/// The kind of a list's items.
 #[derive(Clone, Copy)]
 enum Items {
     ObjectKind(ObjectKind),
@@ -83,7 +83,7 @@ impl Document {
         self.kind.as_deref() == Some(KIND) && self.api_version.as_deref() == Some(API_VERSION)
     }
 
-    /// What is known of the kind when the document is at its end.
+    /// Reads the members that were kept until the kind was known.
     fn end(&mut self, stream: &Stream<'_>) -> Result<(), StreamError> {
         if self.is_configz {
             return Ok(());
@@ -155,7 +155,7 @@ impl Document {
         Ok(())
     }
 
-    /// What the items of a list of this kind are; a kind of list is there from then on.
+    /// The kind of the items of such a list, which counts as read from then on.
     fn items_of(&mut self, api_version: &str, kind: &str) -> Items {
         let item = kind.strip_suffix("List").unwrap_or_default();
         if item.is_empty() {
@@ -224,7 +224,7 @@ impl Document {
         Ok(())
     }
 
-    /// What stood in front of the kind of a snapshot, and whether all is there.
+    /// Reads the members before the kind of a snapshot, and checks that none is missing.
     fn snapshot(&mut self, stream: &Stream<'_>) -> Result<(), StreamError> {
         self.gathered.snapshots += 1;
         for (key, kept) in std::mem::take(&mut self.kept) {
@@ -244,7 +244,7 @@ impl Document {
     }
 }
 
-/// What an object says that it is.
+/// The apiVersion and kind of an object.
 #[derive(Default)]
 struct Head {
     api_version: Option<String>,

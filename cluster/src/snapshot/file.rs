@@ -60,7 +60,7 @@ pub enum FileError {
     )]
     Foreign {
         path: PathBuf,
-        /// What is there instead.
+        /// The documents that were found instead.
         found: String,
     },
     /// A folder or an archive, and not one of its files has objects that can be read here.

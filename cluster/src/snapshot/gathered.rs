@@ -11,7 +11,7 @@ use super::piece::{Piece, StreamError};
 use crate::listing::Object;
 use crate::wire::Sharing;
 
-/// What the documents of a file hold.
+/// The content of a file's documents.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     /// The objects; `missing` and the rest if there was a snapshot among them.

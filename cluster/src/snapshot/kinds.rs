@@ -32,7 +32,7 @@ pub struct Kind<T: 'static> {
 
 type Only<T> = (&'static str, fn(&T) -> bool);
 
-/// What is done with every kind, whatever its type.
+/// An operation on every kind, whatever its type.
 pub trait Visitor {
     fn visit<T: Object>(&mut self, kind: &'static Kind<T>);
 }
@@ -57,7 +57,7 @@ impl<T: Object> Kind<T> {
         self.source == Source::Workloads
     }
 
-    /// What to list and to watch.
+    /// The selectors for lists and watches.
     pub fn filter(&self) -> ListFilter {
         ListFilter {
             fields: self.only.map(|(selector, _)| selector.to_owned()),
@@ -146,7 +146,7 @@ const fn workloads(listing: &'static Listing<Workload>, rank: usize) -> Kind<Wor
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObjectKind(pub(super) &'static str);
 
-/// What is known of a kind whatever its type.
+/// The properties of a kind that do not depend on its type.
 struct Head {
     group: &'static str,
     kind: &'static str,

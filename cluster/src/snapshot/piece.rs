@@ -45,7 +45,7 @@ impl fmt::Display for StreamError {
 impl std::error::Error for StreamError {}
 
 impl StreamError {
-    /// What is wrong, without the place.
+    /// The error without its place.
     pub(super) fn reason(self) -> String {
         match self {
             Self::Wrong { reason, .. } => reason,

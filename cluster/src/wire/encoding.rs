@@ -11,7 +11,7 @@ pub enum Encoding {
     /// A fifth of JSON's cost on our side and less on the server's.
     #[default]
     Protobuf,
-    /// What everything in between understands.
+    /// The encoding that every proxy understands.
     Json,
 }
 
@@ -39,7 +39,7 @@ impl Encoding {
     }
 }
 
-/// What a page says of the whole list.
+/// The properties of the whole list in a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PageHead {

@@ -56,7 +56,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// What an `ERROR` says.
+    /// The status in an `ERROR` event.
     pub(crate) fn status(&self) -> Result<Status, DecodeError> {
         self.object(&schema::STATUS)
     }

@@ -93,7 +93,7 @@ pub(super) fn event(frame: &[u8]) -> Result<(&str, &[u8]), DecodeError> {
     Err(DecodeError("an event without an object".to_owned()))
 }
 
-/// What stands behind the magic number.
+/// The message behind the magic number.
 fn envelope(page: &[u8]) -> Result<Reader<'_>, DecodeError> {
     page.strip_prefix(MAGIC)
         .map(Reader)
@@ -199,7 +199,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
         }
     }
 
-    /// What is there is not `null`; what is not there is no key.
+    /// A present field is not `null`; an absent field is no key.
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         visitor.visit_some(self)
     }

@@ -2,7 +2,7 @@
 
 use super::encoding::DecodeError;
 
-/// What stands behind a field's key.
+/// The value behind a field's key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Payload<'a> {
     Varint(u64),

@@ -29,7 +29,7 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// What every object has. Names, UIDs and versions are left alone: they are unique.
+    /// Shares the metadata of an object, without names, UIDs and versions: they are unique.
     pub(crate) fn meta(&mut self, meta: &mut Meta) {
         trim_meta(meta);
         self.strings.share(&mut meta.namespace);

@@ -8,7 +8,7 @@ use nodelife_audit::Selection;
 use nodelife_audit::config::AuditConfig;
 use nodelife_core::format::parse_error;
 
-/// What the file selects; everything without one. Its outputs and its exit status do not concern
+/// The selection of the file; everything without one. Its outputs and its exit status do not concern
 /// the controller.
 ///
 /// # Errors

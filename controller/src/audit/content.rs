@@ -12,7 +12,7 @@ use ring::digest::{Context, SHA256};
 /// The report on everything that belongs to no node.
 pub(super) const CLUSTER_REPORT: &str = "nodelife-cluster";
 
-/// What the names of the reports on nodes begin with.
+/// The prefix of the names of reports on nodes.
 const NODE_PREFIX: &str = "nodelife-node-";
 
 /// The longest name of an object.
@@ -28,7 +28,7 @@ pub(super) struct NodeRef {
 /// The reports by name.
 pub(super) type Contents = BTreeMap<String, Content>;
 
-/// What one report is to say.
+/// The content of one report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Content {
     /// None for the report on the cluster.

@@ -62,7 +62,7 @@ const FACTS_AGAIN: Duration = Duration::from_secs(5);
 /// silent: what a second audit finds is news.
 const FIRST_CONFIGURATIONS: Duration = Duration::from_mins(1);
 
-/// What the configuration file selects.
+/// The selection of the configuration file.
 ///
 /// # Errors
 ///

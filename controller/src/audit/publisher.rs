@@ -49,7 +49,7 @@ struct Written {
     texts: String,
     /// When this process wrote it last, or failed to.
     at: Option<Instant>,
-    /// What was found when; none before it was read.
+    /// The time at which each result was first found; none before it was read.
     found: Option<FirstFound>,
     exists: bool,
 }
@@ -180,7 +180,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// What is due now, and when the next is.
+    /// The writes that are due now, and the time of the next.
     fn due(&self, contents: &Contents, now: Instant) -> (Vec<Due>, Option<Instant>) {
         let mut due = Vec::new();
         let mut later: Option<Instant> = None;

@@ -27,7 +27,7 @@ const POLICY: &str = "nodelife-audit";
 
 /// The longest report, in bytes.
 pub(super) const MAX_REPORT: usize = 256 << 10;
-/// What a report may take beside its results, managed fields included.
+/// The bytes of a report beside its results, managed fields included.
 const HEAD: usize = 8 << 10;
 /// The longest text of one field: a finding's evidence may be a long list.
 const MAX_TEXT: usize = 4 << 10;

@@ -23,7 +23,7 @@ const CHANGES_BETWEEN_SHARINGS: usize = 100_000;
 /// compared with each of them.
 const MOST_WAITING: usize = 256;
 
-/// What is known of a kind.
+/// The state of a kind's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reading {
     Waiting,
@@ -199,7 +199,7 @@ impl Store {
         }
     }
 
-    /// What the API server refuses to give is missing, as in an audit of the plugin; any other
+    /// A list that the API server refuses is missing, as in an audit of the plugin; any other
     /// trouble may pass, and what was known stays.
     fn fail<T: Object>(&mut self, kind: &Kind<T>, error: &ApiError) {
         let is_refusal = match error {

@@ -19,7 +19,7 @@ use super::store::Store;
 
 const EVENTS: usize = 60;
 
-/// What the API server has of one kind, and what it may come to have.
+/// The objects of one kind that the API server has, and may have later.
 struct Listed<T: 'static> {
     kind: &'static Kind<T>,
     pool: Vec<T>,

@@ -38,7 +38,7 @@ pub(crate) struct AllocatableArgs {
     /// How the kubelets run.
     #[command(flatten)]
     pub(crate) kubelet: KubeletArgs,
-    /// What the kubelets' command lines say.
+    /// Flags of the kubelets.
     #[command(flatten)]
     pub(crate) eviction: EvictionArgs,
     /// Reserve what this provider's formula says: eks, gke, aks, openshift or k3s

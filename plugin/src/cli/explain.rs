@@ -46,7 +46,7 @@ pub(crate) struct ExplainArgs {
     /// Format; `name` prints only ids
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     pub(crate) output: RuleFormat,
-    /// What to explain, if not a rule.
+    /// The topic, if not a rule.
     #[command(subcommand)]
     pub(crate) topic: Option<Topic>,
 }
@@ -65,7 +65,7 @@ pub(crate) enum RuleFormat {
     Yaml,
 }
 
-/// What can be explained beside rules.
+/// Topics beside the rules.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Topic {
     #[command(help_template = HELP)]

@@ -92,7 +92,7 @@ Exit status: {EXIT_STATUS}"),
     disable_help_subcommand = true
 )]
 pub(crate) struct Cli {
-    /// What to do.
+    /// How to fix it.
     #[command(subcommand)]
     pub(crate) command: Command,
     /// Which cluster, and as whom.

@@ -13,7 +13,7 @@ use nodelife_audit::config::AuditFormat;
 /// Kind of the document.
 const KIND: &str = "AuditReportList";
 
-/// What stands for a number that is not known.
+/// The text for an unknown number.
 const UNKNOWN: &str = "-";
 
 /// The tables of one cluster, made while its snapshot was at hand.

@@ -18,14 +18,14 @@ pub(crate) const KIND: &str = "AuditReport";
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Baseline(BTreeMap<(Str, Subject), Severity>);
 
-/// What is read of an earlier report.
+/// The fields of an earlier report that the baseline reads.
 #[derive(Deserialize)]
 struct Earlier {
     kind: String,
     findings: Vec<Known>,
 }
 
-/// What is read of an earlier finding.
+/// The fields of an earlier finding that the baseline reads.
 #[derive(Deserialize)]
 struct Known {
     rule: Str,
@@ -35,7 +35,7 @@ struct Known {
 }
 
 impl Baseline {
-    /// What this report found.
+    /// The findings of this report.
     pub(crate) fn of(report: &AuditReport) -> Self {
         let found = report.findings.iter();
         let entries = found.map(|f| ((f.rule.clone(), f.subject.clone()), f.severity));
@@ -63,8 +63,8 @@ impl Baseline {
             .contains_key(&(finding.rule.clone(), finding.subject.clone()))
     }
 
-    /// What it knows and the audit would have found, but did not. Nothing is said of rules that
-    /// were not checked, and of objects that were not asked for.
+    /// The findings of the baseline that the audit did not repeat. Rules that were not checked and
+    /// objects that were not selected do not count.
     pub(crate) fn fixed(
         &self,
         rules: &[&Rule],

@@ -1,4 +1,4 @@
-//! What stands around the totals of a report: before them its rules counted, behind them the next
+//! The lines around the totals of a report: before them the count of its rules, after them the next
 //! command.
 
 use super::{Report, by_rule, next};

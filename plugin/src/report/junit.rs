@@ -9,7 +9,7 @@ use nodelife_audit::{AuditReport, Finding};
 
 use nodelife_audit::config::FailOn;
 
-/// What became of the rules of one group.
+/// The results of the rules of one group.
 #[derive(Default)]
 struct Suite<'a> {
     findings: Vec<&'a Finding>,

@@ -69,12 +69,12 @@ pub(super) struct Share {
     pub(super) capacity: f64,
     pub(super) allocatable: f64,
     pub(super) requested: f64,
-    /// What is held back, by what for; empty where the kubelet's configuration is not at hand,
-    /// or does not give what the node publishes.
+    /// The reserved amounts by purpose; empty where the kubelet's configuration is unknown, or does
+    /// not give the Allocatable that the node publishes.
     pub(super) held: Vec<(Purpose, f64)>,
 }
 
-/// What a part of the capacity is held back for.
+/// The purpose of a reserved part of the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// The hard eviction threshold.
@@ -115,7 +115,7 @@ impl Share {
         (self.capacity - self.allocatable).max(0.0)
     }
 
-    /// What is left for more pods.
+    /// The amount that is free for more pods.
     pub(super) fn free(&self) -> f64 {
         (self.allocatable - self.requested).max(0.0)
     }
@@ -168,7 +168,7 @@ pub(super) struct NodeRows<'a> {
     pub(super) rows: Vec<Row<'a>>,
     /// The zones as kube-controller-manager sees them.
     pub(super) zones: ZoneReport,
-    /// What the loss of a node or a zone would leave.
+    /// The room after the loss of a node or a zone.
     pub(super) losses: Vec<Loss>,
 }
 
@@ -248,7 +248,7 @@ fn row<'a>(node: &'a Node, context: &Context<'_>, computed: Option<&Allocatable>
     }
 }
 
-/// What is held back by the arithmetic, where the node publishes what it gives.
+/// The reservations by the arithmetic, where the node publishes its result.
 fn held(line: &Line) -> Vec<(Purpose, f64)> {
     if line.published.map(Quantity::nano) != Some(line.allocatable.nano()) {
         return Vec::new();
@@ -260,7 +260,7 @@ fn held(line: &Line) -> Vec<(Purpose, f64)> {
         .collect()
 }
 
-/// What the list says; nothing where it says nothing that can be read or less than nothing.
+/// The amount of a resource; 0 where it is absent, invalid or negative.
 fn amount(list: &ResourceList, resource: &str) -> f64 {
     list.get(resource)
         .and_then(|text| Quantity::parse(text).ok())

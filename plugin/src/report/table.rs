@@ -13,7 +13,7 @@ use crate::output::{Cell, Table, style};
 /// How many objects of a group are named.
 pub(super) const NAMES: usize = 3;
 
-/// What a label that is not there is shown as, in kubectl's habit.
+/// The text for an absent label, as kubectl prints it.
 const NO_LABEL: &str = "<none>";
 
 /// The column of the objects.

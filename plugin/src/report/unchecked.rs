@@ -30,7 +30,7 @@ struct Reason<'a> {
 }
 
 impl<'a> Reason<'a> {
-    /// What was not read, and why.
+    /// The data that was not read, and why.
     fn parts(&self) -> (&'a str, &'a str) {
         let parts = self.text.split_once(" not read: ");
         parts.unwrap_or(("", self.text))

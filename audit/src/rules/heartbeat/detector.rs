@@ -15,7 +15,7 @@ const OWN: [&str; 5] = [
 /// The condition by which k3s and RKE2 say whether a server is a voting member of etcd.
 const ETCD: &str = "EtcdIsVoter";
 
-/// What GKE's detector says of settings.
+/// Whether GKE's detector sets the condition about a setting.
 fn is_setting(kind: &str) -> bool {
     kind == "SysctlChanged" || (kind.starts_with("Deprecated") && kind.ends_with("Configuration"))
 }

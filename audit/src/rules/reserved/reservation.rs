@@ -55,7 +55,7 @@ pub(super) fn kept_back(node: &Node) -> Option<(Quantity, Quantity)> {
     Some((cpu, memory))
 }
 
-/// What the provider's formula keeps back of this node.
+/// The reservation by the provider's formula for this node.
 pub(super) fn formula(node: &Node, provider: Provider) -> Option<Reservation> {
     let size = NodeSize {
         cpu: capacity(node, "cpu")?.milli_value()?,

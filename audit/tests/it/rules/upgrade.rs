@@ -104,7 +104,7 @@ fn component(snapshot: &mut Snapshot, name: &str, image: &str) {
     }
 }
 
-/// What NL-UPG-008 says of a component on the first node, for 1.37.
+/// The message of NL-UPG-008 about a component on the first node, for 1.37.
 fn skew(server: Option<&str>, name: &str, image: &str) -> Vec<String> {
     let mut snapshot = healthy();
     snapshot.server_version = server.map(Into::into);

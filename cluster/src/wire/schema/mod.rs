@@ -17,7 +17,7 @@ pub(crate) struct Field {
     pub(crate) shows_zero: bool,
 }
 
-/// What the bytes of a field mean.
+/// The type of a field's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Text,

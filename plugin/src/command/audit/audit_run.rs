@@ -20,7 +20,7 @@ use crate::output::Printer;
 use crate::report::{AuditReport, Baseline, Report, command_line, unchecked};
 use nodelife_audit::config::AuditFormat;
 
-/// What was asked for, ready to be carried out.
+/// An audit with its flags, configuration and selection.
 pub(super) struct AuditRun {
     pub(super) args: AuditArgs,
     pub(super) config: ConfigFile,
@@ -224,8 +224,8 @@ impl AuditRun {
     }
 }
 
-/// What these rules and the report read. Kubelets are asked when the user says so, and only then:
-/// rules that do not need their configurations know more with them.
+/// The sources of these rules and of the report. Only --configz asks the kubelets, but then always:
+/// some rules check more with configurations that they do not need.
 pub(super) fn wanted(args: &AuditArgs, rules: &[&Rule]) -> Wanted {
     let mut sources: BTreeSet<Source> = rules
         .iter()
@@ -257,7 +257,7 @@ fn warn_unknown_label(args: &AuditArgs, snapshot: &Snapshot, printer: &mut Print
     }
 }
 
-/// What the report says of its input. An error comes up when the cluster is connected to.
+/// The report's description of its input. The connection to the cluster reports errors.
 pub(super) fn describe_input(args: &AuditArgs, cluster: &ClusterArgs) -> Input {
     if !args.input.files.is_empty() {
         let files = args.input.files.iter();
@@ -337,7 +337,7 @@ fn baseline(args: &AuditArgs) -> anyhow::Result<Baseline> {
     baseline.with_context(failed)
 }
 
-/// What a reader of stderr wants to know beside the totals.
+/// Prints the notes on stderr beside the totals.
 fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
     let summary = audit.summary;
     if summary.hidden > 0 {

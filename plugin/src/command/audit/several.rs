@@ -19,7 +19,7 @@ use crate::output::Printer;
 use crate::report::{ClusterTables, ClustersReport, Part, Report, unchecked};
 use nodelife_audit::config::AuditFormat;
 
-/// What stays of a cluster when its snapshot is dropped.
+/// The part of a cluster's audit that outlives its snapshot.
 struct ClusterAudit {
     report: AuditReport,
     profile: Profile,
@@ -191,7 +191,7 @@ impl AuditRun {
     }
 }
 
-/// What a reader of stderr wants to know: the rules that were not checked, and the totals.
+/// Prints the notes on stderr: the rules that were not checked, and the totals.
 fn summarise(list: &AuditReportList, printer: &mut Printer) {
     let reports: Vec<(&Str, &AuditReport)> = list
         .clusters

@@ -43,7 +43,7 @@ pub(super) fn set_flags(
     Ok(())
 }
 
-/// What a kubelet with an empty configuration file runs with.
+/// The defaults of a kubelet with an empty configuration file.
 pub(super) fn of_defaults() -> anyhow::Result<KubeletConfiguration> {
     let empty = Value::Object(serde_json::Map::new());
     Ok(KubeletConfiguration::from_files(Some(empty), [])?)

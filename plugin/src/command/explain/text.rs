@@ -10,7 +10,7 @@ use crate::command::rules;
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::{Cell, Printer, Table, style};
 
-/// What can be explained beside rules.
+/// Topics beside the rules.
 const TOPICS: [&str; 4] = ["allocatable", "zones", "failure", "shutdown"];
 
 #[derive(Serialize)]

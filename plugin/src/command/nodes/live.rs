@@ -28,7 +28,7 @@ pub(super) struct Live {
 struct Followed<T> {
     watch: Watch<T>,
     places: HashMap<Str, usize>,
-    /// What failed last, and until when that is told.
+    /// The last failure, and until when the screen shows it.
     trouble: Option<(String, Instant)>,
 }
 

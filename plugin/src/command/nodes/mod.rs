@@ -73,7 +73,7 @@ fn check_screen(args: &NodesArgs) -> Result<(), UsageError> {
     Err(UsageError(reason.to_owned()))
 }
 
-/// What a reader of stderr wants to know at the end.
+/// Prints the notes on stderr at the end.
 fn summarise(report: &NodesReport, printer: &mut Printer) {
     if report.nodes.is_empty() {
         printer.note("no nodes found");

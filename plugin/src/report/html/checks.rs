@@ -1,4 +1,4 @@
-//! What was checked: the evidence that a clean page means something.
+//! The rules that were checked: the evidence that a clean page means something.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};

@@ -18,7 +18,7 @@ pub(in crate::report) struct Page<'a> {
     pub(super) command: &'a str,
     /// The findings, those that say the same together.
     pub(super) groups: Vec<FindingGroup<'a>>,
-    /// What all names of nodes end with; short names leave it out.
+    /// The suffix of all names of nodes; short names leave it out.
     pub(super) end: String,
     /// The rules with findings on each node, the worst first.
     faults: HashMap<&'a str, Vec<(Severity, &'a str)>>,

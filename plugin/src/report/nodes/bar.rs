@@ -1,6 +1,6 @@
 //! Bars in a table.
 
-/// What fills an eighth of a cell, two eighths, …
+/// The characters that fill an eighth of a cell, two eighths, …
 const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
 /// A bar of so many cells. More than 100 % fills it, and more than nothing shows.

@@ -13,7 +13,7 @@ use super::view::View;
 use crate::cli::NodesFormat;
 use crate::output::{Cell, Table, cut, shorten, style};
 
-/// What is shown where nothing is known, in kubectl's habit.
+/// The text for an unknown value, as kubectl prints it.
 const NONE: &str = "<none>";
 
 /// A message is worth showing from this width on.
@@ -38,7 +38,7 @@ enum Column {
     Finding,
 }
 
-/// What a table shows.
+/// The columns of a table.
 #[derive(Clone, Debug)]
 struct Layout {
     columns: Vec<Column>,
@@ -60,7 +60,7 @@ impl Layout {
     }
 }
 
-/// What goes, step by step, until the table fits.
+/// The columns that are dropped, step by step, until the table fits.
 const REDUCTIONS: [fn(&mut Layout); 16] = [
     |layout| layout.name = 40,
     |layout| layout.bar = 6,
@@ -320,7 +320,7 @@ fn age(seconds: i64) -> String {
     })
 }
 
-/// What stands after the first dot of all names, the dot included; empty where they differ.
+/// The common part of all names from the first dot on; empty where they differ.
 fn domain(report: &NodesReport) -> &str {
     let mut domains = report.nodes.iter().map(|row| {
         let at = row.name.find('.').unwrap_or(row.name.len());
