@@ -116,7 +116,7 @@ impl EventRecorder {
     pub fn reap(&mut self) -> Option<ApiError> {
         let mut forbidden = None;
         while let Some(ended) = self.sent.try_join_next() {
-            forbidden = forbidden.or(ended.ok().and_then(refusal));
+            forbidden = forbidden.or_else(|| ended.ok().and_then(refusal));
         }
         forbidden
     }
@@ -127,7 +127,7 @@ impl EventRecorder {
         let mut forbidden = None;
         let all = async {
             while let Some(ended) = self.sent.join_next().await {
-                forbidden = forbidden.take().or(ended.ok().and_then(refusal));
+                forbidden = forbidden.take().or_else(|| ended.ok().and_then(refusal));
             }
         };
         if tokio::time::timeout(timeout, all).await.is_err() {

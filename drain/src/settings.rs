@@ -152,7 +152,7 @@ impl DrainSettings {
         let of = |settings: &Self| serde_json::to_value(settings);
         let (mut all, default) = (of(self)?, of(&Self::default())?);
         if let Some(all) = all.as_object_mut() {
-            all.retain(|name, value| default[name] != *value);
+            all.retain(|name, value| default.get(name) != Some(value));
         }
         Ok(all)
     }
@@ -169,16 +169,13 @@ impl DrainSettings {
         }
         let settings = read(spec).map_err(|error| {
             // serde does not say in which field.
-            let fields = spec.as_object().into_iter().flatten();
+            let mut fields = spec.as_object().into_iter().flatten();
             let alone = |(name, value): (&String, &Value)| {
                 let field = Map::from_iter([(name.clone(), value.clone())]);
                 let error = read(&Value::Object(field)).err()?;
                 Some(format!("{name}: {error}"))
             };
-            fields
-                .filter_map(alone)
-                .next()
-                .unwrap_or_else(|| error.to_string())
+            fields.find_map(alone).unwrap_or_else(|| error.to_string())
         })?;
         settings.check().map_err(flags_as_fields)?;
         Ok(settings)

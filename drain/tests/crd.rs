@@ -2,6 +2,13 @@
 //!
 //! `NODELIFE_UPDATE_DOCS=1 cargo test -p nodelife-drain --test crd` writes it.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests"
+)]
+
 use std::path::Path;
 
 use nodelife_core::go_duration::TimeLimit;

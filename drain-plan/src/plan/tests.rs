@@ -135,7 +135,7 @@ fn waves_follow_the_order() {
     let order = |pods: &[Pod], by_priority: bool| -> Vec<Option<u32>> {
         let budgets = Budgets::of([budget("web", 1, 4, 3)]);
         let plan = plan_for(pods, &budgets, |options, _| {
-            options.by_priority = by_priority
+            options.by_priority = by_priority;
         });
         plan.pods.iter().map(|pod| pod.wave).collect()
     };

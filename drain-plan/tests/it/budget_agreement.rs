@@ -329,11 +329,11 @@ fn an_unknown_owner_of_pods_is_no_operator_that_acts() {
     assert_eq!(users.verdicts(), [true; 3]);
 
     let owner = BudgetOwner::Custom { controller: true };
-    let owned = least(3).with(Controller::CustomSet, 3, &[true; 3]);
-    let owned = owned.of(owner).sync();
-    assert!(!owned.is_found());
-    assert_eq!(owned.verdicts(), [false; 3]);
-    let refusal = owned.budget.refusal().unwrap().to_string();
+    let operators = least(3).with(Controller::CustomSet, 3, &[true; 3]);
+    let operators = operators.of(owner).sync();
+    assert!(!operators.is_found());
+    assert_eq!(operators.verdicts(), [false; 3]);
+    let refusal = operators.budget.refusal().unwrap().to_string();
     assert!(
         refusal.ends_with("; it belongs to Cluster above"),
         "{refusal}"

@@ -25,7 +25,7 @@ pub(crate) async fn run(
     let options = Options {
         nodes: input::node_names(&args.node.nodes),
         selector: args.node.selector.clone(),
-        sort_by: args.sort_by.into(),
+        sort_by: args.sort_by,
         group_by: args.group_by.clone(),
     };
     let view = View {

@@ -104,8 +104,7 @@ run! {
     surge: [a_rollout_moves_a_single_replica_without_downtime]
         a_surge_does_not_help_a_stateful_set_and_says_so,
         a_surge_that_is_forbidden_is_told_before_the_cordon,
-        a_surge_that_fails_is_told_at_once,
-        a_surge_replica_is_added_and_taken_back;
+        a_surge_that_fails_is_told_at_once;
     terminating: [a_shorter_grace_period_is_sent_to_terminating_pods]
         an_evicted_pod_is_skipped_once_it_is_overdue,
         a_terminating_daemon_set_pod_is_not_waited_for;

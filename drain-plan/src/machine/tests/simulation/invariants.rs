@@ -66,36 +66,7 @@ impl World {
                 "seed {seed}"
             );
             if machine.settings.by_priority {
-                let priority = |t: &Tracked| t.pod.spec.priority.unwrap_or(0);
-                let sent = |t: &Tracked| {
-                    let mut requests = self.requests.iter();
-                    let its = &t.pod.metadata.uid;
-                    requests.any(|request| {
-                        matches!(request, Effect::Evict { uid, .. } | Effect::Bypass { uid, .. }
-                            if uid == its)
-                    })
-                };
-                // A pod that only a budget blocks delays no others, also if it is tried again in
-                // the same step.
-                let passed = |t: &Tracked| match &t.state {
-                    PodState::Blocked(Blocked { block, .. }) => {
-                        is_by_budget(block) || matches!(block, BlockReason::Implicit { .. })
-                    }
-                    PodState::Evicting => !sent(t),
-                    state => state.is_settled(),
-                };
-                let before = |t: &&Tracked| {
-                    let node = &t.pod.spec.node_name;
-                    let phase = machine.nodes.phase(node).unwrap();
-                    let left = matches!(phase, NodePhase::Left(_) | NodePhase::Yielded);
-                    // A node whose turn comes later is not waited for, nor one that was left.
-                    self.draining.contains(node)
-                        && !left
-                        && priority(t) < priority(tracked)
-                        && !passed(t)
-                };
-                let first = machine.pods().find(before).map(|t| &t.state);
-                assert_eq!(first, None, "seed {seed}: {uid} before its turn");
+                self.check_priority(tracked, machine);
             }
             // The workload wants more pods than there are: the implicit budget gives way to one
             // of them a minute.
@@ -128,6 +99,37 @@ impl World {
         if !is_report(&effect) {
             self.requests.push(effect);
         }
+    }
+
+    /// No pod of a lower priority, which something else than a budget holds up, is still there.
+    fn check_priority(&self, tracked: &Tracked, machine: &DrainMachine) {
+        let priority = |t: &Tracked| t.pod.spec.priority.unwrap_or(0);
+        let sent = |t: &Tracked| {
+            let mut requests = self.requests.iter();
+            let its = &t.pod.metadata.uid;
+            requests.any(|request| {
+                matches!(request, Effect::Evict { uid, .. } | Effect::Bypass { uid, .. }
+                    if uid == its)
+            })
+        };
+        // A pod that only a budget blocks delays no others, also if it is tried again in
+        // the same step.
+        let passed = |t: &Tracked| match &t.state {
+            PodState::Blocked(Blocked { block, .. }) => {
+                is_by_budget(block) || matches!(block, BlockReason::Implicit { .. })
+            }
+            PodState::Evicting => !sent(t),
+            state => state.is_settled(),
+        };
+        let before = |t: &&Tracked| {
+            let node = &t.pod.spec.node_name;
+            let phase = machine.nodes.phase(node).unwrap();
+            let left = matches!(phase, NodePhase::Left(_) | NodePhase::Yielded);
+            // A node whose turn comes later is not waited for, nor one that was left.
+            self.draining.contains(node) && !left && priority(t) < priority(tracked) && !passed(t)
+        };
+        let first = machine.pods().find(before).map(|t| &t.state);
+        assert_eq!(first, None, "seed {}: before its turn", self.seed);
     }
 
     /// A node is done: nothing is left on it, and what it was to wait for is there.
