@@ -35,6 +35,7 @@ pub mod shutdown;
 pub mod snapshot;
 pub mod taint;
 pub mod text;
+pub mod time;
 pub mod version;
 pub mod workload;
 pub mod zone;

@@ -62,7 +62,7 @@ pub struct BudgetStatus {
     /// Pods by name whose eviction was allowed but not seen yet.
     #[serde(
         skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "nullable"
+        deserialize_with = "crate::time::by_name"
     )]
     pub disrupted_pods: BTreeMap<Str, Timestamp>,
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
@@ -134,6 +134,11 @@ impl fmt::Display for LabelSelector {
 }
 
 impl LabelSelector {
+    /// Whether it has no requirement, and so matches everything.
+    pub fn is_empty(&self) -> bool {
+        self.match_labels.is_empty() && self.match_expressions.is_empty()
+    }
+
     /// Whether `labels` fulfil every requirement.
     ///
     /// Mirrors `LabelSelectorAsSelector` and `Requirement.Matches` of

@@ -22,5 +22,6 @@ pub struct LeaseSpec {
     /// How long a renewal holds, in seconds.
     pub lease_duration_seconds: Option<i32>,
     /// The last renewal, by the holder's clock.
+    #[serde(deserialize_with = "crate::time::optional")]
     pub renew_time: Option<Timestamp>,
 }

@@ -34,10 +34,16 @@ pub struct Meta {
     /// Counts changes of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::optional"
+    )]
     pub creation_timestamp: Option<Timestamp>,
     /// Set once deletion was asked for; for pods it includes the grace period.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::optional"
+    )]
     pub deletion_timestamp: Option<Timestamp>,
     /// Seconds between the request to delete and `deletion_timestamp`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -221,7 +221,10 @@ pub struct PodStatus {
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub conditions: Vec<PodCondition>,
     /// When the kubelet took it up.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::optional"
+    )]
     pub start_time: Option<Timestamp>,
     /// `Guaranteed`, `Burstable` or `BestEffort`.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -238,7 +241,10 @@ pub struct PodCondition {
     pub status: Str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: Str,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::optional"
+    )]
     pub last_transition_time: Option<Timestamp>,
 }
 
