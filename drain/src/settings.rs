@@ -27,7 +27,7 @@ use crate::removal::RemovalMethod;
 /// One field is the flag of `kubectl nodelife drain`, the field of a NodeMaintenance's `spec.drain`
 /// and the help of both. The default is that of the flags.
 #[derive(Clone, Debug, Default, PartialEq, Args, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct DrainSettings {
     /// Evict only the pods that match this label selector.

@@ -40,6 +40,53 @@ fn the_definition_in_manifests_is_that_of_the_types() {
 }
 
 #[test]
+fn an_object_with_an_unreadable_spec_is_read_without_it() {
+    for (spec, why) in [
+        (
+            json!({"drain": {"concurrency": 70000}}),
+            "spec.drain.concurrency: invalid value: integer `70000`, expected u16",
+        ),
+        (
+            json!({"approval": "Later"}),
+            "spec.approval: unknown variant `Later`, expected `Required` or `None`",
+        ),
+        (
+            json!({"soak": 5}),
+            "spec.soak: invalid type: integer `5`, expected a string",
+        ),
+        (
+            json!({"later": 5, "soak": "5s"}),
+            "spec.later: unknown field `later`, expected one of `nodes`",
+        ),
+        (
+            json!("all"),
+            "spec: invalid type: string \"all\", expected struct MaintenanceSpec",
+        ),
+    ] {
+        let status = json!({"startedAt": "2026-01-31T22:00:00Z", "nodes": [{"name": "a", "state": "Released"}]});
+        let object = json!({"metadata": {"name": "x"}, "spec": spec, "status": status});
+        let read: NodeMaintenance = serde_json::from_value(object).unwrap();
+        let said = read.unreadable_spec.unwrap();
+        assert!(said.starts_with(why), "{said}");
+        assert_eq!(read.spec, MaintenanceSpec::default());
+        assert_eq!((&*read.metadata.name, read.unreadable_status), ("x", None));
+        // A later version's word.
+        assert_eq!(read.status.nodes[0].state, NodeState::Draining);
+    }
+}
+
+#[test]
+fn an_unreadable_status_is_told_and_an_absent_one_is_empty() {
+    let object = json!({"metadata": {}, "spec": {"deadline": "9999-12-31T23:59:59Z"}, "status": {"exitStatus": 256}});
+    let read: NodeMaintenance = serde_json::from_value(object).unwrap();
+    let why = "status.exitStatus: invalid value: integer `256`, expected u8";
+    assert_eq!(read.unreadable_status.as_deref(), Some(why));
+    assert_eq!(read.spec.deadline, Some(jiff::Timestamp::MAX));
+    let bare: NodeMaintenance = serde_json::from_str(r#"{"metadata":{},"status":null}"#).unwrap();
+    assert_eq!(bare, NodeMaintenance::default());
+}
+
+#[test]
 fn a_maintenance_of_500_nodes_is_below_256_kib() {
     let name = |i: usize| Str::from(format!("node-{i:04}.eu-central-1.compute.example.com"));
     let mut nm = NodeMaintenance::default();
@@ -83,6 +130,10 @@ const HEAD: &str = "\
 
 const SETTINGS: &str = "The settings of the drain, as the flags of kubectl nodelife drain have them. \
     An absent one has the default of its flag.";
+
+/// The times that every program reads as the API server does: `date-time` alone admits offsets of any
+/// four digits, fractions of any length and other characters before them.
+const TIME: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$";
 
 fn definition() -> Value {
     let mut spec = structural::<MaintenanceSpec>("The nodes, when they are drained, and how.");
@@ -196,6 +247,19 @@ fn restrict(spec: &mut Value) {
         .unwrap();
     condition["type"]["maxLength"] = json!(316);
     condition["status"]["enum"] = json!(["True", "False", "Unknown"]);
+    for time in [
+        "/properties/deadline",
+        "/properties/window/properties/start",
+        "/properties/window/properties/end",
+    ] {
+        let time = spec.pointer_mut(time).unwrap();
+        time["pattern"] = json!(TIME);
+        // A template without a value gives the first time of its language: 0001-01-01 or 1970-01-01.
+        time["x-kubernetes-validations"] = rules(&[(
+            "self >= timestamp('2000-01-01T00:00:00Z')",
+            "a time before the year 2000 is none of a maintenance",
+        )]);
+    }
 }
 
 /// The rules between fields.
@@ -228,13 +292,21 @@ fn relate(spec: &mut Value) {
             "the window has to end after its start",
         ),
     ]);
+    spec["properties"]["nodeSelector"]["x-kubernetes-validations"] = rules(&[(
+        "(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && \
+         size(self.matchExpressions) > 0)",
+        "an empty nodeSelector selects nothing: for every node, set allNodes to true instead",
+    )]);
     let mut all = vec![(
-        "(has(self.nodes) && size(self.nodes) > 0) != has(self.nodeSelector)".to_owned(),
-        "give either nodes or nodeSelector".to_owned(),
+        "[has(self.nodes) && size(self.nodes) > 0, has(self.nodeSelector), has(self.allNodes) && \
+         self.allNodes].filter(given, given).size() == 1"
+            .to_owned(),
+        "give one of nodes, nodeSelector and allNodes".to_owned(),
     )];
     for field in [
         "nodes",
         "nodeSelector",
+        "allNodes",
         "drain",
         "soak",
         "gate",
@@ -299,12 +371,20 @@ fn simplify(schema: &mut Value) {
     if let Some(Value::Array(words)) = fields.get_mut("enum") {
         words.retain(|word| !word.is_null());
     }
-    if fields.get("format").is_some_and(|f| f != "date-time") {
+    let format = fields.get("format").and_then(Value::as_str);
+    let most = match format {
+        Some("uint8") => Some(u8::MAX.into()),
+        Some("uint16") => Some(u16::MAX.into()),
+        Some("uint32") => Some(u32::MAX),
+        _ => None,
+    };
+    if format.is_some_and(|format| format != "date-time") {
         fields.remove("format");
     }
     if fields.get("type") == Some(&json!("integer")) {
         fields.insert("format".to_owned(), json!("int64"));
-        fields.retain(|name, _| name != "maximum");
+        fields.remove("maximum");
+        fields.extend(most.map(|most| ("maximum".to_owned(), json!(most))));
     }
     if let Some(Value::String(text)) = fields.get_mut("description") {
         *text = flags_as_fields(&text.replace('\n', " ").replace('`', ""));

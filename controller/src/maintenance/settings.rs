@@ -8,6 +8,7 @@ use nodelife_audit::Selection;
 use nodelife_cluster::Cluster;
 use nodelife_core::go_duration::TimeLimit;
 use nodelife_core::node_maintenance::{AuditGateSpec, MaintenanceSpec};
+use nodelife_core::object::LabelSelector;
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainRequest, DrainSettings, Gate};
 
@@ -23,6 +24,15 @@ pub(super) fn request(
     cluster: &Cluster,
     audit: &Arc<Selection>,
 ) -> Result<DrainRequest, String> {
+    // The schema refuses it, too; an object may be older than the rule.
+    if spec
+        .node_selector
+        .as_ref()
+        .is_some_and(LabelSelector::is_empty)
+    {
+        let why = "nodeSelector is empty and selects nothing: for every node, set allNodes to true";
+        return Err(why.to_owned());
+    }
     let most = spec.max_unavailable.as_deref().map(str::parse);
     Ok(DrainRequest {
         settings: DrainSettings::from_spec(&spec.drain)?,

@@ -1,4 +1,7 @@
 //! `spec` of a NodeMaintenance: the nodes, the window, the settings and the approval.
+//!
+//! A field or a word that only a later version knows makes the spec unreadable: a setting that is ignored
+//! may be the one that made the drain safe.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,7 +12,7 @@ use crate::text::Str;
 
 /// The nodes, when they are drained, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct MaintenanceSpec {
     /// Names of the nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -18,6 +21,9 @@ pub struct MaintenanceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Value>")]
     pub node_selector: Option<LabelSelector>,
+    /// Every node of the cluster, as they are when the drain begins; instead of nodes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub all_nodes: bool,
     /// The settings of the drain, as the flags of `kubectl nodelife drain` have them: the
     /// `DrainSettings` of the crate `nodelife-drain`. Absent settings have the default of their flag.
     #[serde(skip_serializing_if = "Value::is_null")]
@@ -26,7 +32,10 @@ pub struct MaintenanceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
     /// Ends the drain at this time, done or not.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::optional"
+    )]
     pub deadline: Option<Timestamp>,
     /// How long to wait after a node before the next one starts.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,13 +70,19 @@ pub enum Approval {
 
 /// A time in which pods may be evicted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Window {
     /// Nothing is changed before.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::optional"
+    )]
     pub start: Option<Timestamp>,
     /// The drain ends at this time, done or not.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::optional"
+    )]
     pub end: Option<Timestamp>,
     /// How long after the start, instead of an end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +91,7 @@ pub struct Window {
 
 /// The check between two nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Gate {
     /// A condition of the node that was drained: a machine that upgrades it sets one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,7 +112,7 @@ pub enum AuditGateSpec {
 
 /// A condition of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GateCondition {
     /// Its type.
     #[serde(rename = "type")]

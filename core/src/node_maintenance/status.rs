@@ -40,10 +40,16 @@ pub struct MaintenanceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanStatus>,
     /// When the drain began.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::optional"
+    )]
     pub started_at: Option<Timestamp>,
     /// When it ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::optional"
+    )]
     pub finished_at: Option<Timestamp>,
     /// The exit status that kubectl nodelife drain would have ended with.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,6 +88,7 @@ pub struct MaintenanceCondition {
     #[serde(default)]
     pub message: Str,
     /// Since when it has this status.
+    #[serde(deserialize_with = "crate::time::required")]
     pub last_transition_time: Timestamp,
 }
 
@@ -126,8 +133,6 @@ pub enum NodeState {
     /// Others come first.
     #[default]
     Waiting,
-    /// It is cordoned, and its pods are evicted.
-    Draining,
     /// It is empty; replacements or volumes are waited for.
     Settling,
     /// Nothing is left that had to go.
@@ -136,6 +141,10 @@ pub enum NodeState {
     NotDrained,
     /// It is left as it is: a permission is missing, or a pod can never be evicted.
     Refused,
+    /// It is cordoned, and its pods are evicted. A later version's word reads so, too: the node is
+    /// drained again, and given back.
+    #[serde(other)]
+    Draining,
 }
 
 /// How many pods of a node have come to what.

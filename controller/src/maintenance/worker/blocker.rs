@@ -43,10 +43,7 @@ impl BlockerCheck {
         let wanted = self.wanted(known);
         if !self.ends {
             if wanted.is_empty() && self.object.status.started_at.is_none() {
-                return Some(blocker(
-                    "NoNodes",
-                    "no node matches nodeSelector".to_owned(),
-                ));
+                return Some(blocker("NoNodes", "no node is selected".to_owned()));
             }
             let missing = wanted.iter().filter(|name| known.nodes.get(name).is_none());
             let missing: Vec<&str> = missing.map(Str::as_str).collect();
@@ -67,11 +64,13 @@ impl BlockerCheck {
     pub(super) fn wanted(&self, known: &Known) -> Vec<Str> {
         let NodeMaintenance { spec, status, .. } = &self.object;
         if status.started_at.is_none() {
-            let Some(selector) = &spec.node_selector else {
+            if !spec.all_nodes && spec.node_selector.is_none() {
                 return spec.nodes.clone();
-            };
+            }
+            let selector = spec.node_selector.as_ref();
             let nodes = known.nodes.all().into_iter().flatten();
-            let selected = nodes.filter(|(_, facts)| selector.matches(&facts.labels));
+            let selected =
+                nodes.filter(|(_, facts)| selector.is_none_or(|one| one.matches(&facts.labels)));
             return selected.map(|(name, _)| name.clone()).collect();
         }
         let own = self.identity.cordon_owner(Timestamp::UNIX_EPOCH);

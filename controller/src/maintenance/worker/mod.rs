@@ -142,6 +142,11 @@ impl Worker {
         self.is_overwritten = now.status != self.object.status && version(now) > self.written_in;
         self.object.metadata = now.metadata.clone();
         self.object.spec = now.spec.clone();
+        self.object.unreadable_spec = now.unreadable_spec.clone();
+        if self.object.unreadable_status.is_some() {
+            self.object.status = now.status.clone();
+            self.object.unreadable_status = now.unreadable_status.clone();
+        }
         true
     }
 
@@ -234,6 +239,10 @@ impl Worker {
 
     async fn step(&mut self) -> anyhow::Result<Next> {
         self.end = None;
+        // It says what was taken: nothing is done, and nothing written over it, until somebody mends it.
+        if self.object.unreadable_status.is_some() {
+            return Ok(Next::Idle);
+        }
         if self.is_overwritten {
             self.write(self.object.status.clone()).await?;
         }
@@ -254,7 +263,10 @@ impl Worker {
         if self.object.status.finished_at.is_some() {
             return Ok(Next::Idle);
         }
-        let asked = request(&self.object.spec, &self.cluster, &self.audit)
+        let readable = self.object.unreadable_spec.clone().map_or(Ok(()), Err);
+        let asked = readable
+            .map_err(|why| format!("this version of nodelife cannot read it: {why}"))
+            .and_then(|()| request(&self.object.spec, &self.cluster, &self.audit))
             .and_then(|request| Ok((request, times(&self.object.spec)?)));
         let (mut request, (start, end)) = match asked {
             Ok(asked) => asked,

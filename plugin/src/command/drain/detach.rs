@@ -84,6 +84,7 @@ fn spec(args: &DrainArgs, now: Timestamp) -> anyhow::Result<MaintenanceSpec> {
     Ok(MaintenanceSpec {
         nodes: input::node_names(nodes),
         node_selector: selector.clone(),
+        all_nodes: false,
         drain: settings.to_spec()?,
         window: None,
         deadline,

@@ -40,6 +40,12 @@ pub(super) fn check(args: &DrainArgs) -> Result<(), UsageError> {
     let wrong = |text: &str| Err(UsageError(text.to_owned()));
     match (args.nodes.is_empty(), &args.selector) {
         (true, None) => return wrong("name the nodes to drain, or select them with --selector"),
+        // An empty variable of a script must not drain the cluster.
+        (_, Some(selector)) if selector.is_empty() => {
+            return wrong(
+                "--selector is empty and selects nothing; for every node: -l kubernetes.io/hostname",
+            );
+        }
         (false, Some(_)) => return wrong("give either nodes or --selector, not both"),
         _ => {}
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::bail;
 use nodelife_cluster::resource::NODE_MAINTENANCES;
 use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::node_maintenance::{FINALIZER, NodeMaintenance};
@@ -69,6 +70,9 @@ async fn release(
         };
         if !now.metadata.finalizers.iter().any(|one| *one == FINALIZER) {
             return Ok(DrainStatus::Done);
+        }
+        if let Some(why) = &now.unreadable_status {
+            bail!("cannot tell which nodes to give back: {why}");
         }
         if now.status.started_at.is_some() {
             let identity = DrainIdentity::of_maintenance(&now, "kubectl-nodelife".to_owned());
