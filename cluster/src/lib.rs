@@ -29,6 +29,7 @@ mod retry;
 pub mod snapshot;
 mod warning;
 pub mod watch;
+mod watch_state;
 mod whole_file;
 pub mod wire;
 
@@ -39,4 +40,5 @@ pub use kubelet::Configz;
 pub use lease_lock::{LeaseLock, LeaseName, unique_identity};
 pub use retry::retry_on_conflict;
 pub use warning::ServerWarnings;
+pub use watch_state::WatchStates;
 pub use whole_file::{WriteError, write_whole};

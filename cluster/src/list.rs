@@ -13,7 +13,7 @@ use crate::listing::{Listing, Object};
 use crate::page::Page;
 use crate::request::Call;
 use crate::resource::Target;
-use crate::wire::{DecodeError, Encoding, Sharing};
+use crate::wire::{DecodeError, Encoding, Outline, Sharing};
 
 /// Objects a page. client-go's pager takes twice as many (v0.36.3, `tools/pager/pager.go`); smaller
 /// pages take no longer, and an audit of 30,000 pods holds 10 MiB less.
@@ -76,6 +76,8 @@ pub struct Progress {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed<T> {
     pub items: Vec<T>,
+    /// Those that are there as well, and that cannot be decoded.
+    pub unreadable: Vec<Outline>,
     /// The version that it shows: where a watch goes on.
     pub resource_version: Str,
     /// Whether all pages show the same version. If not, an object that changed
@@ -86,7 +88,26 @@ pub struct Listed<T> {
 /// The objects that were decoded so far, on their way to the decoding thread and back.
 struct Decoded<T> {
     items: Vec<T>,
+    unreadable: Vec<Outline>,
     sharing: Sharing,
+}
+
+impl<T> Listed<T> {
+    /// The objects, for who must not pass by one: a pod that cannot be read is on its node all the same.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::Malformed`] that names one that cannot be read.
+    pub fn complete(self, listing: &Listing<T>) -> Result<Vec<T>, ApiError> {
+        let malformed = |outline: &Outline| {
+            let call = list_call(listing, &ListFilter::default());
+            call.malformed(outline)
+        };
+        match self.unreadable.first() {
+            Some(outline) => Err(malformed(outline)),
+            None => Ok(self.items),
+        }
+    }
 }
 
 impl Cluster {
@@ -170,8 +191,18 @@ impl Cluster {
                     .unwrap_or_else(|| Decoded::with_room_for(head.remaining));
                 let now = DecodeTask::start(listing, page, decoded);
                 if head.next.is_empty() {
-                    let Decoded { mut items, .. } = now.finish(&call).await?;
+                    let Decoded {
+                        mut items,
+                        unreadable,
+                        ..
+                    } = now.finish(&call).await?;
                     items.shrink_to_fit();
+                    for outline in &unreadable {
+                        let kind = listing.kind;
+                        self.warnings.add(format!(
+                            "{kind} left out, since it cannot be read: {outline}"
+                        ));
+                    }
                     progress(Progress {
                         listed: items.len(),
                         remaining: Some(0),
@@ -179,6 +210,7 @@ impl Cluster {
                     });
                     return Ok(Listed {
                         items,
+                        unreadable,
                         resource_version: resource_version.clone(),
                         consistent,
                     });
@@ -204,6 +236,7 @@ impl<T> Decoded<T> {
         }
         Self {
             items,
+            unreadable: Vec::new(),
             sharing: Sharing::default(),
         }
     }
@@ -215,8 +248,13 @@ struct DecodeTask<T>(JoinHandle<Result<Decoded<T>, DecodeError>>);
 impl<T: Object> DecodeTask<T> {
     fn start(listing: &'static Listing<T>, page: Page, mut decoded: Decoded<T>) -> Self {
         Self(tokio::task::spawn_blocking(move || {
-            let Decoded { items, sharing } = &mut decoded;
-            let read = listing.read(page.encoding, &page.body, sharing, items);
+            let Decoded {
+                items,
+                unreadable,
+                sharing,
+            } = &mut decoded;
+            let found = (items, unreadable);
+            let read = listing.read(page.encoding, &page.body, sharing, found);
             read.map(|()| decoded)
         }))
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::resource::Resource;
 use crate::wire::schema::{self, Message};
-use crate::wire::{self, DecodeError, Encoding, Sharing, trim_meta, trim_pod};
+use crate::wire::{self, DecodeError, Encoding, Outline, Sharing, trim_meta, trim_pod};
 
 /// A type of core that the API server can list.
 pub trait Object: Serialize + DeserializeOwned + Clone + Send + Sync + Sized + 'static {
@@ -24,6 +24,9 @@ pub trait Object: Serialize + DeserializeOwned + Clone + Send + Sync + Sized + '
     fn from_item(item: Self::Item, kind: &'static str) -> Self;
 
     fn metadata(&self) -> &Meta;
+
+    /// An object of which nothing else could be read: enough to tell that it is gone.
+    fn of_metadata(metadata: Meta, kind: &'static str) -> Self;
 
     /// Drops what is of use to nobody here.
     fn trim(&mut self);
@@ -41,6 +44,8 @@ pub struct Listing<T> {
     pub namespace: Option<&'static str>,
     /// The same object in protobuf.
     pub(crate) message: &'static Message,
+    /// Why a part of an object does not read, if the object is read without it.
+    pub(crate) unreadable_part: fn(&T) -> Option<&str>,
     object: PhantomData<fn() -> T>,
 }
 
@@ -51,24 +56,28 @@ impl<T> Listing<T> {
             kind,
             namespace: None,
             message,
+            unreadable_part: |_| None,
             object: PhantomData,
         }
     }
 }
 
 impl<T: Object> Listing<T> {
-    /// Appends the objects of a page.
+    /// Appends the objects of a page, and the outlines of those that do not decode.
     pub(crate) fn read(
         &self,
         encoding: Encoding,
         page: &Bytes,
         sharing: &mut Sharing,
-        objects: &mut Vec<T>,
+        (objects, unreadable): (&mut Vec<T>, &mut Vec<Outline>),
     ) -> Result<(), DecodeError> {
-        wire::items(encoding, page, self.message, &mut |item| {
-            let mut object = T::from_item(item, self.kind);
-            object.share(sharing);
-            objects.push(object);
+        wire::items(encoding, page, &mut |item| match item.read(self.message) {
+            Ok(item) => {
+                let mut object = T::from_item(item, self.kind);
+                object.share(sharing);
+                objects.push(object);
+            }
+            Err(outline) => unreadable.push(outline),
         })
     }
 }
@@ -166,11 +175,14 @@ pub static CLUSTER_ROLE_BINDINGS: Listing<ClusterRoleBinding> = Listing::new(
 );
 
 /// Custom resources come in JSON alone.
-pub static NODE_MAINTENANCES: Listing<NodeMaintenance> = Listing::new(
-    crate::resource::NODE_MAINTENANCES,
-    nodelife_core::node_maintenance::KIND,
-    &[],
-);
+pub static NODE_MAINTENANCES: Listing<NodeMaintenance> = Listing {
+    unreadable_part: NodeMaintenance::unreadable,
+    ..Listing::new(
+        crate::resource::NODE_MAINTENANCES,
+        nodelife_core::node_maintenance::KIND,
+        &[],
+    )
+};
 
 /// Events; select `involvedObject.kind=Node`, there are many.
 pub static EVENTS: Listing<Event> = Listing::new(crate::resource::EVENTS, "Event", &schema::EVENT);
@@ -186,6 +198,13 @@ macro_rules! object {
 
             fn metadata(&self) -> &Meta {
                 &self.metadata
+            }
+
+            fn of_metadata(metadata: Meta, _kind: &'static str) -> Self {
+                Self {
+                    metadata,
+                    ..Self::default()
+                }
             }
 
             fn trim(&mut self) {
@@ -238,6 +257,14 @@ pub struct WorkloadItem {
 
 impl Object for Workload {
     type Item = WorkloadItem;
+
+    fn of_metadata(metadata: Meta, kind: &'static str) -> Self {
+        let item = WorkloadItem {
+            metadata,
+            ..WorkloadItem::default()
+        };
+        Self::from_item(item, kind)
+    }
 
     fn from_item(item: WorkloadItem, kind: &'static str) -> Self {
         let kind = workload_kind(kind);

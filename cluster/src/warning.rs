@@ -32,11 +32,14 @@ impl ServerWarnings {
     }
 
     pub(crate) fn record(&self, headers: &HeaderMap) {
-        for text in texts(headers) {
-            let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if recorded.all.len() < MAX_WARNINGS && recorded.all.insert(text.clone()) {
-                recorded.unreported.push(text);
-            }
+        texts(headers).for_each(|text| self.add(text));
+    }
+
+    /// Adds a sentence of ours about what the server sent.
+    pub(crate) fn add(&self, text: String) {
+        let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if recorded.all.len() < MAX_WARNINGS && recorded.all.insert(text.clone()) {
+            recorded.unreported.push(text);
         }
     }
 }

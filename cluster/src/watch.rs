@@ -6,6 +6,9 @@
 //! longer kept (410) begins anew. Whoever consumes it sees the trouble, and decides
 //! for how long to put up with it.
 //!
+//! An object that does not decode is passed by: the stream goes on behind its event. A stream whose
+//! place is not known, since not even the metadata of an object can be read, begins anew.
+//!
 //! kube-runtime's watcher is not used: it decodes its own types, where these are core's with
 //! shared strings, and its errors do not say which permission is missing on what.
 
@@ -27,12 +30,18 @@ use crate::list::{ListFilter, list_target};
 use crate::listing::{Listing, Object};
 use crate::request::{Call, NO_OBSERVER};
 use crate::retry::{Backoff, spread};
-use crate::wire::{DecodeError, Encoding, Event};
+use crate::watch_state::WatchState;
+use crate::wire::{DecodeError, Encoding, Event, Outline};
 
 /// For how long a server may keep a stream open, before a spread that keeps many
 /// clients from coming back at once. client-go: 5 to 10 minutes (v0.36.3,
 /// `tools/cache/reflector.go`).
 const STREAM_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// How long the server may take to begin a stream, and to be waited for at most. It sends the headers
+/// before the first event (k8s.io/apiserver v0.37.2, `pkg/endpoints/handlers/watch.go`); what stands in
+/// between may accept a request and never answer.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A stream that ends sooner is opened again after a wait: something on the way closes them, or
 /// keeps nothing of them (client-go v0.36.3 backs off from a "very short watch").
@@ -56,8 +65,11 @@ pub enum Update<T> {
     Listed(Vec<T>),
     /// One object is new or has changed.
     Applied(T),
-    /// One object is gone (or no longer selected); this is how it last was.
+    /// One object is gone (or no longer selected); this is how it last was, or its metadata alone.
     Deleted(T),
+    /// One object is new or has changed, and cannot be read; comes also before the list that it is in.
+    /// What was known of it no longer holds.
+    Unreadable(Outline),
     /// Something failed; the watch tries again by itself after `wait`. Stop it by
     /// dropping it where the error says that waiting is no use.
     Failed { error: ApiError, wait: Duration },
@@ -104,6 +116,7 @@ impl Cluster {
     ) -> Watch<T> {
         let (sender, updates) = mpsc::channel(QUEUE_LENGTH);
         let follower = Follower {
+            state: self.watches.begin(listing.kind),
             cluster: self.clone(),
             listing,
             filter,
@@ -124,6 +137,7 @@ impl Cluster {
 struct Dropped;
 
 struct Follower<T: 'static> {
+    state: WatchState,
     cluster: Cluster,
     listing: &'static Listing<T>,
     filter: ListFilter,
@@ -156,11 +170,11 @@ impl<T: Object> Follower<T> {
     async fn relist(&mut self) -> Result<Option<Str>, Dropped> {
         match self
             .cluster
-            .list(self.listing, &self.filter, |_progress| {})
+            .list(self.listing, &self.filter, |_progress| self.state.heard())
             .await
         {
             Ok(listed) => {
-                self.send(Update::Listed(listed.items)).await?;
+                self.send_all(listed.items, listed.unreadable).await?;
                 Ok(Some(listed.resource_version))
             }
             Err(error) => {
@@ -188,6 +202,10 @@ impl<T: Object> Follower<T> {
                     self.streams_initial_events = false;
                     return Ok(());
                 }
+                // The same version would bring the same again.
+                Err(End::Failed(
+                    error @ (ApiError::Malformed { .. } | ApiError::TooLarge { .. }),
+                )) => return self.report_failure(error).await,
                 Err(End::Failed(error)) => self.report_failure(error).await?,
             }
         }
@@ -196,22 +214,31 @@ impl<T: Object> Follower<T> {
     /// Follows one stream to its regular end.
     async fn stream(&mut self, version: &mut Str) -> Result<(), End> {
         let call = self.call(version);
-        let response = self.cluster.open(&call).await?;
-        if !response.status().is_success() {
+        let server = &self.cluster.server;
+        let late = |after: Duration| ApiError::Timeout {
+            server: server.to_string(),
+            after,
+        };
+        let opened = tokio::time::timeout(OPEN_TIMEOUT, async {
+            let response = self.cluster.open(&call).await?;
+            if response.status().is_success() {
+                return Ok(Some(response));
+            }
             let answer = self.cluster.collect(&call, response, NO_OBSERVER).await?;
-            self.cluster.accept(&call, answer)?;
+            self.cluster.accept(&call, answer).map(|_| None)
+        });
+        let Some(response) = opened.await.map_err(|_elapsed| late(OPEN_TIMEOUT))?? else {
             return Ok(());
-        }
+        };
         let encoding = Encoding::of_answer(response.headers());
         let mut frames = Frames::new(encoding, response.into_body());
         let mut initial = version.is_empty().then(BTreeMap::new);
+        let mut unreadable = Vec::new();
         loop {
+            self.state.heard();
             let frame = tokio::time::timeout(IDLE_TIMEOUT, frames.next(&self.cluster, &call))
                 .await
-                .map_err(|_elapsed| ApiError::Timeout {
-                    server: self.cluster.server.to_string(),
-                    after: IDLE_TIMEOUT,
-                })??;
+                .map_err(|_elapsed| late(IDLE_TIMEOUT))??;
             let Some(frame) = frame else {
                 return Ok(());
             };
@@ -227,15 +254,24 @@ impl<T: Object> Follower<T> {
                     initial.remove(&object.metadata().uid);
                     None
                 }
+                (Some(Update::Unreadable(outline)), Some(initial)) => {
+                    initial.remove(&outline.metadata.uid);
+                    unreadable.push(outline);
+                    None
+                }
                 (update, _) => update,
             };
-            let update = if decoded.initial_events_end {
-                let all = initial.take();
-                all.map(|all| Update::Listed(all.into_values().collect()))
-            } else {
-                update
-            };
+            if decoded.initial_events_end
+                && let Some(all) = initial.take()
+            {
+                let all = all.into_values().collect();
+                self.send_all(all, std::mem::take(&mut unreadable)).await?;
+            }
             if let Some(update) = update {
+                if decoded.version.is_empty() {
+                    return Err(call.malformed(&"an object without metadata").into());
+                }
+                self.note(&update);
                 self.send(update).await?;
             }
             // What was cut off before all was sent begins anew.
@@ -269,7 +305,7 @@ impl<T: Object> Follower<T> {
 
     fn read(&self, call: &Call, event: &Event<'_>) -> Result<Decoded<T>, ApiError> {
         let malformed = |error: DecodeError| call.malformed(&error);
-        match event.kind {
+        match &*event.kind {
             "ERROR" => {
                 let status = event.status().map_err(malformed)?;
                 let answer = Box::new(ApiResponse {
@@ -284,7 +320,10 @@ impl<T: Object> Follower<T> {
                 })
             }
             "BOOKMARK" => {
-                let bookmark: Bookmark = event.object(self.listing.message).map_err(malformed)?;
+                let bookmark: Bookmark = event
+                    .object
+                    .decode(self.listing.message)
+                    .map_err(malformed)?;
                 let annotations = bookmark.metadata.annotations;
                 Ok(Decoded {
                     initial_events_end: annotations.contains_key(INITIAL_EVENTS_END),
@@ -293,32 +332,76 @@ impl<T: Object> Follower<T> {
                 })
             }
             kind => {
-                let item: T::Item = event.object(self.listing.message).map_err(malformed)?;
-                let mut object = T::from_item(item, self.listing.kind);
-                object.trim();
+                let (message, of) = (self.listing.message, self.listing.kind);
+                let read = event.object.read(message).map(|item| {
+                    let mut object = T::from_item(item, of);
+                    object.trim();
+                    object
+                });
+                let metadata = match &read {
+                    Ok(object) => object.metadata(),
+                    Err(outline) => &outline.metadata,
+                };
+                let version = metadata.resource_version.clone();
+                let update = match (kind, read) {
+                    ("ADDED" | "MODIFIED", Ok(object)) => Some(Update::Applied(object)),
+                    ("ADDED" | "MODIFIED", Err(outline)) => Some(Update::Unreadable(outline)),
+                    ("DELETED", Ok(object)) => Some(Update::Deleted(object)),
+                    ("DELETED", Err(outline)) => {
+                        Some(Update::Deleted(T::of_metadata(outline.metadata, of)))
+                    }
+                    // A kind of event that a later version invents.
+                    _ => None,
+                };
                 Ok(Decoded {
-                    version: object.metadata().resource_version.clone(),
-                    update: match kind {
-                        "ADDED" | "MODIFIED" => Some(Update::Applied(object)),
-                        "DELETED" => Some(Update::Deleted(object)),
-                        // A kind of event that a later version invents.
-                        _ => None,
-                    },
+                    update,
+                    version,
                     initial_events_end: false,
                 })
             }
         }
     }
 
+    /// Tells probes and metrics of what has become of an object.
+    fn note(&self, update: &Update<T>) {
+        match update {
+            Update::Applied(object) => {
+                let reason = (self.listing.unreadable_part)(object);
+                self.state.seen(object.metadata(), reason);
+            }
+            Update::Deleted(object) => self.state.seen(object.metadata(), None),
+            Update::Unreadable(outline) => {
+                self.state.seen(&outline.metadata, Some(&outline.reason));
+            }
+            Update::Listed(_) | Update::Failed { .. } => {}
+        }
+    }
+
+    /// Sends all that there is, those that cannot be read first.
+    async fn send_all(&self, objects: Vec<T>, unreadable: Vec<Outline>) -> Result<(), Dropped> {
+        let outlines = unreadable.iter();
+        let outlines = outlines.map(|outline| (&outline.metadata, outline.reason.as_str()));
+        let parts = objects.iter().filter_map(|object| {
+            let reason = (self.listing.unreadable_part)(object)?;
+            Some((object.metadata(), reason))
+        });
+        self.state.listed(outlines.chain(parts));
+        for outline in unreadable {
+            self.send(Update::Unreadable(outline)).await?;
+        }
+        self.send(Update::Listed(objects)).await
+    }
+
     async fn send(&self, update: Update<T>) -> Result<(), Dropped> {
         let sent = self.sender.send(Box::new(update)).await;
+        self.state.moved();
         sent.map_err(|_closed| Dropped)
     }
 
     /// Tells of the trouble and waits.
     async fn report_failure(&mut self, error: ApiError) -> Result<(), Dropped> {
         let asked = error.answer().and_then(|answer| answer.retry_after);
-        let wait = self.backoff.next(asked);
+        let wait = self.backoff.next(asked).min(OPEN_TIMEOUT);
         self.send(Update::Failed { error, wait }).await?;
         tokio::time::sleep(wait).await;
         Ok(())

@@ -14,6 +14,7 @@ use super::{Cluster, ServerVersion, USER_AGENT};
 use crate::error::{ApiError, ConnectError};
 use crate::request::Call;
 use crate::warning::ServerWarnings;
+use crate::watch_state::WatchStates;
 
 /// How long a single request may take where `--request-timeout` says nothing. The
 /// API server itself gives up after 60 s (`--request-timeout`), bar watches.
@@ -98,6 +99,7 @@ impl Cluster {
             lost: Arc::default(),
             credentials,
             warnings: ServerWarnings::default(),
+            watches: WatchStates::default(),
             impersonates,
             ahead: Arc::new(Semaphore::new(PAGES_AHEAD)),
             namespace,

@@ -19,6 +19,7 @@ pub use clock::ServerClock;
 pub use options::{ClientOptions, Identity};
 
 use crate::warning::ServerWarnings;
+use crate::watch_state::WatchStates;
 use clock::SharedClock;
 use credentials::Credentials;
 use session::Session;
@@ -46,6 +47,7 @@ pub struct Cluster {
     pub(crate) lost: Arc<Mutex<Option<Instant>>>,
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) warnings: ServerWarnings,
+    pub(crate) watches: WatchStates,
     /// Whether every request is sent as somebody else already.
     pub(crate) impersonates: bool,
     /// Room for pages that are asked for before the one in front of them is here: of all the
@@ -95,6 +97,11 @@ impl Cluster {
     /// The server's warnings, from the first request on.
     pub fn warnings(&self) -> &ServerWarnings {
         &self.warnings
+    }
+
+    /// What the watches are doing.
+    pub fn watches(&self) -> &WatchStates {
+        &self.watches
     }
 
     /// The client underneath, for what is not covered here. It repeats nothing by itself.

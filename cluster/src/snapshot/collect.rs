@@ -232,7 +232,14 @@ impl<N: Fn(SourceProgress) + Send + Sync> Visitor for Lists<'_, N> {
                 before = progress.listed;
             };
             let listed = cluster.list(kind.listing, &kind.filter(), progress).await;
-            let fill = listed.map(|listed| -> Fill {
+            let fill = listed.map(|mut listed| -> Fill {
+                if source == Source::Workloads {
+                    // An owner that is not in a list is taken for gone.
+                    let unreadable = listed.unreadable.into_iter();
+                    let there =
+                        unreadable.map(|one| T::of_metadata(one.metadata, kind.listing.kind));
+                    listed.items.extend(there);
+                }
                 Box::new(move |snapshot| append((kind.list)(snapshot), listed.items))
             });
             (source, fill)

@@ -1,24 +1,20 @@
 //! Decodes the events of a watch.
 
+use std::borrow::Cow;
+
 use nodelife_core::object::Status;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::encoding::{DecodeError, Encoding};
-use super::schema::{self, Message};
-use super::{json, protobuf};
+use super::outline::Encoded;
+use super::{json, protobuf, schema};
 
 /// An event of a watch (`metav1.WatchEvent`), whose object is not decoded yet.
 pub(crate) struct Event<'a> {
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
-    pub(crate) kind: &'a str,
-    object: Encoded<'a>,
-}
-
-enum Encoded<'a> {
-    Protobuf(&'a [u8]),
-    Json(&'a str),
+    pub(crate) kind: Cow<'a, str>,
+    pub(crate) object: Encoded<'a>,
 }
 
 #[derive(Deserialize)]
@@ -39,25 +35,14 @@ impl<'a> Event<'a> {
             }
             Encoding::Json => {
                 let event: JsonEvent<'a> = json::value(frame)?;
-                let (kind, object) = (event.kind, Encoded::Json(event.object.get()));
+                let (kind, object) = (Cow::Borrowed(event.kind), Encoded::Json(event.object.get()));
                 Ok(Self { kind, object })
             }
         }
     }
 
-    /// The object of a change or a bookmark.
-    pub(crate) fn object<T: DeserializeOwned>(
-        &self,
-        message: &'static Message,
-    ) -> Result<T, DecodeError> {
-        match self.object {
-            Encoded::Protobuf(bytes) => protobuf::object(bytes, message),
-            Encoded::Json(text) => json::value(text.as_bytes()),
-        }
-    }
-
     /// The status in an `ERROR` event.
     pub(crate) fn status(&self) -> Result<Status, DecodeError> {
-        self.object(&schema::STATUS)
+        self.object.decode(&schema::STATUS)
     }
 }

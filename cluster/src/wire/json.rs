@@ -3,9 +3,11 @@
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
 use super::encoding::{DecodeError, PageHead};
+use super::outline::Encoded;
 use crate::json;
 
 #[derive(Deserialize)]
@@ -24,10 +26,7 @@ pub(super) fn value<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, Deco
     json::read(text).map_err(|e| error(&e))
 }
 
-pub(super) fn items<I: DeserializeOwned>(
-    page: &[u8],
-    add: &mut dyn FnMut(I),
-) -> Result<(), DecodeError> {
+pub(super) fn items(page: &[u8], add: &mut dyn FnMut(Encoded<'_>)) -> Result<(), DecodeError> {
     let text = json::text(page).map_err(|e| error(&e))?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let list = List(add);
@@ -39,10 +38,10 @@ fn error(error: &serde_json::Error) -> DecodeError {
     DecodeError(error.to_string())
 }
 
-/// Hands over the elements of `items` one by one: no list of raw items in between.
-struct List<'a, I>(&'a mut dyn FnMut(I));
+/// Hands over the elements of `items` one by one, not decoded yet.
+struct List<'a>(&'a mut dyn FnMut(Encoded<'_>));
 
-impl<'de, I: DeserializeOwned> DeserializeSeed<'de> for List<'_, I> {
+impl<'de> DeserializeSeed<'de> for List<'_> {
     type Value = ();
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -50,7 +49,7 @@ impl<'de, I: DeserializeOwned> DeserializeSeed<'de> for List<'_, I> {
     }
 }
 
-impl<'de, I: DeserializeOwned> Visitor<'de> for List<'_, I> {
+impl<'de> Visitor<'de> for List<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -69,9 +68,9 @@ impl<'de, I: DeserializeOwned> Visitor<'de> for List<'_, I> {
     }
 }
 
-struct Items<'a, I>(&'a mut dyn FnMut(I));
+struct Items<'a>(&'a mut dyn FnMut(Encoded<'_>));
 
-impl<'de, I: DeserializeOwned> DeserializeSeed<'de> for Items<'_, I> {
+impl<'de> DeserializeSeed<'de> for Items<'_> {
     type Value = ();
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -79,7 +78,7 @@ impl<'de, I: DeserializeOwned> DeserializeSeed<'de> for Items<'_, I> {
     }
 }
 
-impl<'de, I: DeserializeOwned> Visitor<'de> for Items<'_, I> {
+impl<'de> Visitor<'de> for Items<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,8 +86,8 @@ impl<'de, I: DeserializeOwned> Visitor<'de> for Items<'_, I> {
     }
 
     fn visit_seq<S: SeqAccess<'de>>(self, mut items: S) -> Result<(), S::Error> {
-        while let Some(item) = items.next_element::<I>()? {
-            (self.0)(item);
+        while let Some(item) = items.next_element::<&RawValue>()? {
+            (self.0)(Encoded::Json(item.get()));
         }
         Ok(())
     }
@@ -111,7 +110,8 @@ mod tests {
         let head = head(PAGE.as_bytes()).unwrap();
         assert_eq!((&*head.next, head.remaining), ("x", Some(7)));
         let mut names = Vec::new();
-        items(PAGE.as_bytes(), &mut |node: nodelife_core::object::Node| {
+        items(PAGE.as_bytes(), &mut |item| {
+            let node: nodelife_core::object::Node = item.decode(&[]).unwrap();
             names.push(node.metadata.name.to_string());
         })
         .unwrap();
@@ -121,12 +121,12 @@ mod tests {
     #[test]
     fn a_cut_page_says_where() {
         let cut = &PAGE.as_bytes()[..PAGE.len() - 4];
-        let error = items(cut, &mut |_: IgnoredAny| {}).unwrap_err();
+        let error = items(cut, &mut |_| {}).unwrap_err();
         assert!(error.to_string().contains("line 2 column"), "{error}");
     }
 
     #[test]
     fn null_is_an_empty_list() {
-        items(br#"{"items":null}"#, &mut |_: IgnoredAny| panic!("an item")).unwrap();
+        items(br#"{"items":null}"#, &mut |_| panic!("an item")).unwrap();
     }
 }

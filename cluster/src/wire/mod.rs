@@ -8,6 +8,7 @@
 mod encoding;
 mod event;
 mod json;
+mod outline;
 mod protobuf;
 mod reader;
 pub(crate) mod schema;
@@ -15,12 +16,12 @@ mod sharing;
 
 use bytes::Bytes;
 use nodelife_core::object::Status;
-use serde::de::DeserializeOwned;
 
 pub use encoding::Encoding;
 pub(crate) use encoding::{DecodeError, PageHead};
 pub(crate) use event::Event;
-use schema::Message;
+pub(crate) use outline::Encoded;
+pub use outline::{Outline, OutlineSpec};
 pub use sharing::Sharing;
 pub(crate) use sharing::{trim_meta, trim_pod};
 
@@ -42,14 +43,13 @@ pub(crate) fn status(encoding: Encoding, body: &[u8]) -> Option<Status> {
 }
 
 /// Hands over the items of a page one by one.
-pub(crate) fn items<I: DeserializeOwned>(
+pub(crate) fn items(
     encoding: Encoding,
     page: &Bytes,
-    message: &'static Message,
-    add: &mut dyn FnMut(I),
+    add: &mut dyn FnMut(Encoded<'_>),
 ) -> Result<(), DecodeError> {
     match encoding {
-        Encoding::Protobuf => protobuf::items(page, message, add),
+        Encoding::Protobuf => protobuf::items(page, add),
         Encoding::Json => json::items(page, add),
     }
 }

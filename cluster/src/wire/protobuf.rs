@@ -4,7 +4,8 @@
 //! a list has `metadata` (1) and `items` (2). An event of a watch has no envelope, and its object
 //! has one. See `pkg/runtime/serializer/protobuf/protobuf.go` of k8s.io/apimachinery v0.36.3.
 
-use bytes::Bytes;
+use std::borrow::Cow;
+
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess,
@@ -13,6 +14,7 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 
 use super::encoding::{DecodeError, PageHead};
+use super::outline::Encoded;
 use super::reader::{Payload, Reader, cut};
 use super::schema::{Field, Kind, LIST_META, Message};
 
@@ -45,38 +47,35 @@ pub(super) fn head(page: &[u8]) -> Result<PageHead, DecodeError> {
 /// Reads a single object.
 pub(super) fn object<T: DeserializeOwned>(
     page: &[u8],
-    message: &'static Message,
+    fields: &'static Message,
+) -> Result<T, DecodeError> {
+    message(unwrap(page)?, fields)
+}
+
+/// Reads an object without its envelope.
+pub(super) fn message<T: DeserializeOwned>(
+    bytes: &[u8],
+    fields: &'static Message,
 ) -> Result<T, DecodeError> {
     // Serde asks for the whole object as it would for a field.
-    T::deserialize(Value::new(
-        Kind::Message(message),
-        Payload::Bytes(unwrap(page)?),
-    ))
+    T::deserialize(Value::new(Kind::Message(fields), Payload::Bytes(bytes)))
 }
 
 /// Hands over the items of a page one by one.
-pub(super) fn items<I: DeserializeOwned>(
-    page: &Bytes,
-    message: &'static Message,
-    add: &mut dyn FnMut(I),
-) -> Result<(), DecodeError> {
+pub(super) fn items(page: &[u8], add: &mut dyn FnMut(Encoded<'_>)) -> Result<(), DecodeError> {
     let mut list = Reader(unwrap(page)?);
-    let mut index = 0_usize;
     while let Some((tag, payload)) = list.next()? {
         if tag == LIST_ITEMS {
-            let item = I::deserialize(Value::new(Kind::Message(message), payload))
-                .map_err(|error| DecodeError(format!("item {index} of the page: {error}")))?;
-            add(item);
-            index += 1;
+            add(Encoded::Protobuf(payload.bytes()?));
         }
     }
     Ok(())
 }
 
-/// Reads the type of an event of a watch, and its object, encoded.
-pub(super) fn event(frame: &[u8]) -> Result<(&str, &[u8]), DecodeError> {
+/// Reads the type of an event of a watch, and its object, without the envelope.
+pub(super) fn event(frame: &[u8]) -> Result<(Cow<'_, str>, &[u8]), DecodeError> {
     let mut fields = Reader(frame);
-    let (mut kind, mut object) = ("", None);
+    let (mut kind, mut object) = (Cow::default(), None);
     while let Some((tag, payload)) = fields.next()? {
         match tag {
             EVENT_TYPE => kind = payload.text()?,
@@ -87,7 +86,7 @@ pub(super) fn event(frame: &[u8]) -> Result<(&str, &[u8]), DecodeError> {
     let mut extension = Reader(object.unwrap_or_default());
     while let Some((tag, payload)) = extension.next()? {
         if tag == RAW_EXTENSION_RAW {
-            return Ok((kind, payload.bytes()?));
+            return Ok((kind, unwrap(payload.bytes()?)?));
         }
     }
     Err(DecodeError("an event without an object".to_owned()))
@@ -171,14 +170,14 @@ impl<'de> Deserializer<'de> for Value<'de> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         match self.kind {
-            Kind::Text => visitor.visit_borrowed_str(self.payload.text()?),
+            Kind::Text => visit_text(self.payload.text()?, visitor),
             Kind::Int => visitor.visit_i64(self.payload.varint()?.cast_signed()),
             Kind::Bool => visitor.visit_bool(self.payload.varint()? != 0),
             Kind::Time => match time(self.payload.bytes()?)? {
                 Some(text) => visitor.visit_str(&text),
                 None => visitor.visit_unit(),
             },
-            Kind::Quantity => visitor.visit_borrowed_str(quantity(self.payload.bytes()?)?),
+            Kind::Quantity => visit_text(quantity(self.payload.bytes()?)?, visitor),
             Kind::IntOrString => int_or_string(self.payload.bytes()?, visitor),
             Kind::Message(message) | Kind::Inline(message) => {
                 visitor.visit_map(Object::new(message, self.payload.bytes()?))
@@ -349,7 +348,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
             return Ok(None);
         };
         let mut entry = Reader(entry.bytes()?);
-        let mut key = "";
+        let mut key = Cow::default();
         self.value = Some(Payload::Bytes(&[]));
         while let Some((tag, payload)) = entry.next()? {
             match tag {
@@ -358,8 +357,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
                 _ => {}
             }
         }
-        seed.deserialize(BorrowedStrDeserializer::new(key))
-            .map(Some)
+        seed.deserialize(key.into_deserializer()).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(
@@ -398,14 +396,25 @@ fn time(message: &[u8]) -> Result<Option<String>, DecodeError> {
 }
 
 /// The string (1) of a quantity.
-fn quantity(message: &[u8]) -> Result<&str, DecodeError> {
+fn quantity(message: &[u8]) -> Result<Cow<'_, str>, DecodeError> {
     let mut reader = Reader(message);
     while let Some((tag, payload)) = reader.next()? {
         if tag == 1 {
             return payload.text();
         }
     }
-    Ok("0")
+    Ok(Cow::Borrowed("0"))
+}
+
+/// Hands over a text, without a copy where it is valid.
+fn visit_text<'de, V: Visitor<'de>>(
+    text: Cow<'de, str>,
+    visitor: V,
+) -> Result<V::Value, DecodeError> {
+    match text {
+        Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
+        Cow::Owned(text) => visitor.visit_string(text),
+    }
 }
 
 /// Type (1: 0 is a number), number (2), string (3).
@@ -414,7 +423,7 @@ fn int_or_string<'de, V: Visitor<'de>>(
     visitor: V,
 ) -> Result<V::Value, DecodeError> {
     let mut reader = Reader(message);
-    let (mut is_text, mut number, mut text) = (false, 0_i64, "");
+    let (mut is_text, mut number, mut text) = (false, 0_i64, Cow::default());
     while let Some((tag, payload)) = reader.next()? {
         match tag {
             1 => is_text = payload.varint()? != 0,
@@ -424,7 +433,7 @@ fn int_or_string<'de, V: Visitor<'de>>(
         }
     }
     if is_text {
-        visitor.visit_borrowed_str(text)
+        visit_text(text, visitor)
     } else {
         visitor.visit_i64(number)
     }
@@ -432,8 +441,8 @@ fn int_or_string<'de, V: Visitor<'de>>(
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use nodelife_core::object::Lease;
-    use serde::de::IgnoredAny;
 
     use super::*;
     use crate::wire::schema;
@@ -483,7 +492,9 @@ mod tests {
         assert_eq!((&*head.resource_version, &*head.next), ("7", "more"));
         assert_eq!(head.remaining, Some(9));
         let mut leases = Vec::new();
-        items::<Lease>(&page, &schema::LEASE, &mut |lease| leases.push(lease)).unwrap();
+        let mut lease =
+            |item: Encoded<'_>| leases.push(item.decode::<Lease>(&schema::LEASE).unwrap());
+        items(&page, &mut lease).unwrap();
         assert_eq!(leases[0].metadata.name, "n1");
         assert_eq!(leases[0].spec.lease_duration_seconds, Some(40));
         let renewed = leases[0].spec.renew_time.unwrap();
@@ -506,14 +517,16 @@ mod tests {
             if let Ok(begun) = head(&cut) {
                 assert_eq!(begun, head(&whole).unwrap());
             }
-            assert!(items::<Lease>(&cut, &schema::LEASE, &mut |_| {}).is_err());
+            assert!(items(&cut, &mut |_| {}).is_err());
         }
         for place in 0..whole.len() {
             for bit in 0..8 {
                 let mut flipped = whole.to_vec();
                 flipped[place] ^= 1 << bit;
                 let _ = head(&flipped);
-                let _ = items::<Lease>(&flipped.into(), &schema::LEASE, &mut |_| {});
+                let _ = items(&flipped, &mut |item| {
+                    let _ = item.read::<Lease>(&schema::LEASE);
+                });
             }
         }
     }
@@ -527,8 +540,8 @@ mod tests {
         whole.extend(object);
         let read = |frame: &[u8]| {
             let (kind, object) = event(frame)?;
-            let lease: Lease = super::object(object, &schema::LEASE)?;
-            Ok::<_, DecodeError>((kind.to_owned(), lease.metadata.name))
+            let lease: Lease = message(object, &schema::LEASE)?;
+            Ok::<_, DecodeError>((kind.into_owned(), lease.metadata.name))
         };
         assert_eq!(read(&whole).unwrap(), ("ADDED".to_owned(), "n".into()));
         for length in 0..whole.len() {
@@ -541,6 +554,35 @@ mod tests {
                 let _ = read(&flipped);
             }
         }
+    }
+
+    #[test]
+    fn an_object_that_does_not_decode_hides_no_other() {
+        let item = |name: &[u8], seconds: &[u8]| {
+            let spec = [put(1, b"\xffn"), seconds.to_vec()].concat();
+            put(2, &[put(1, &put(1, name)), put(2, &spec)].concat())
+        };
+        // The second has bytes in the place of a number.
+        let list = [
+            item(b"a", &[0x10, 40]),
+            item(b"b", &put(2, b"x")),
+            item(b"c", &[]),
+        ]
+        .concat();
+        let page = [MAGIC.to_vec(), put(2, &list)].concat();
+        let (mut read, mut unread) = (Vec::new(), Vec::new());
+        items(
+            &page,
+            &mut |item| match item.read::<Lease>(&schema::LEASE) {
+                Ok(lease) => read.push((lease.metadata.name, lease.spec.holder_identity)),
+                Err(outline) => unread.push(outline.to_string()),
+            },
+        )
+        .unwrap();
+        // Go stores text that is no UTF-8.
+        let holder = || Some("\u{fffd}n".into());
+        assert_eq!(read, [("a".into(), holder()), ("c".into(), holder())]);
+        assert_eq!(unread, ["b: bytes where a number belongs"]);
     }
 
     #[test]
@@ -562,7 +604,7 @@ mod tests {
     #[test]
     fn json_is_not_taken_for_protobuf() {
         let page = Bytes::from_static(b"{}");
-        let error = items::<IgnoredAny>(&page, &schema::POD, &mut |_| {}).unwrap_err();
+        let error = items(&page, &mut |_| {}).unwrap_err();
         assert!(error.to_string().contains("k8s"), "{error}");
     }
 }

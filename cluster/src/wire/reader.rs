@@ -1,5 +1,7 @@
 //! Reader of the protobuf wire format: keys, varints, lengths.
 
+use std::borrow::Cow;
+
 use super::encoding::DecodeError;
 
 /// The value behind a field's key.
@@ -26,8 +28,9 @@ impl<'a> Payload<'a> {
         }
     }
 
-    pub(super) fn text(self) -> Result<&'a str, DecodeError> {
-        std::str::from_utf8(self.bytes()?).map_err(|error| DecodeError(error.to_string()))
+    /// Invalid UTF-8 is replaced, as it is in the API server's JSON: Go's protobuf lets clients store it.
+    pub(super) fn text(self) -> Result<Cow<'a, str>, DecodeError> {
+        self.bytes().map(String::from_utf8_lossy)
     }
 
     pub(super) fn is_zero(self) -> bool {

@@ -128,6 +128,8 @@ impl Store {
             }
             Update::Applied(object) => self.put(kind, object),
             Update::Deleted(object) => self.remove(kind, &object),
+            // The watch tells of it in the log and in a metric; the audit goes by what it knew.
+            Update::Unreadable(_) => {}
             Update::Failed { error, .. } => self.fail(kind, &error),
         }
         if self.changes >= CHANGES_BETWEEN_SHARINGS {
@@ -202,11 +204,11 @@ impl Store {
     /// A list that the API server refuses is missing, as in an audit of the plugin; any other
     /// trouble may pass, and what was known stays.
     fn fail<T: Object>(&mut self, kind: &Kind<T>, error: &ApiError) {
+        let is_listed = self.readings.get(kind.listing.kind) == Some(&Reading::Listed);
         let is_refusal = match error {
-            ApiError::Forbidden(_)
-            | ApiError::NotFound(_)
-            | ApiError::TooLarge { .. }
-            | ApiError::Malformed { .. } => true,
+            ApiError::Forbidden(_) | ApiError::NotFound(_) => true,
+            // One event that does not read: all are listed anew.
+            ApiError::TooLarge { .. } | ApiError::Malformed { .. } => !is_listed,
             ApiError::Refused(_) => !error.is_transient(),
             _ => false,
         };

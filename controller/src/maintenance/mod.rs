@@ -140,6 +140,8 @@ fn take_in(all: &watch::Sender<All>, update: Update<NodeMaintenance>) {
         Update::Deleted(one) => all.send_modify(|all| {
             all.remove(&one.metadata.name);
         }),
+        // The watch tells of it; an object of ours reads as long as its metadata do.
+        Update::Unreadable(_) => {}
         Update::Failed { error, wait } => {
             tracing::warn!(%error, ?wait, "the watch of NodeMaintenances failed, retrying");
         }

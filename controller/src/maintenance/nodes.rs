@@ -88,6 +88,7 @@ impl Nodes {
                 let all = self.all.as_mut();
                 all.is_some_and(|all| all.remove(&node.metadata.name).is_some())
             }
+            Update::Unreadable(_) => false,
             Update::Failed { error, wait } => {
                 tracing::warn!(%error, ?wait, "the watch of Nodes failed, retrying");
                 let trouble = Some(error.to_string());

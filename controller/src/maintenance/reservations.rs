@@ -84,7 +84,7 @@ impl Reservations {
             Update::Applied(node) | Update::Deleted(node) => {
                 known.unseen.remove(&node.metadata.name);
             }
-            Update::Failed { .. } => {}
+            Update::Unreadable(_) | Update::Failed { .. } => {}
         }
         let is_new = known.nodes.take_in(update);
         drop(known);

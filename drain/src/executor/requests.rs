@@ -176,7 +176,7 @@ pub(super) async fn confirm(
     request: u64,
 ) -> DrainEvent {
     match cluster.list(&listing::PODS, &filter, |_| {}).await {
-        Ok(listed) if listed.consistent => DrainEvent::Confirmed {
+        Ok(listed) if listed.consistent && listed.unreadable.is_empty() => DrainEvent::Confirmed {
             node,
             request,
             pods: listed.items,

@@ -194,7 +194,7 @@ impl ClusterView {
             let name = node.metadata.name.clone();
             let filter = ListFilter::on_node(&name);
             let listed = cluster.list(&listing::PODS, &filter, |_| {}).await?;
-            self.pods.insert(name, listed.items);
+            self.pods.insert(name, listed.complete(&listing::PODS)?);
         }
         match cluster
             .list(&listing::BUDGETS, &ListFilter::default(), |_| {})

@@ -78,7 +78,7 @@ impl Watches {
             let name = pod.clone();
             watches.push(
                 cluster.watch(&listing::PODS, pod_filter(pod, Some(namespace))),
-                (format!("pod {pod}"), true),
+                (format!("pod {pod}"), true, |_| true),
                 move |pods| {
                     vec![DrainEvent::Listed {
                         node: name.clone(),
@@ -107,9 +107,12 @@ impl Watches {
         let of = Arc::clone(&nodes);
         let is_on_them = move |pod: &Pod| of.contains(&pod.spec.node_name);
         let is_gone_from_them = is_on_them.clone();
+        let of = Arc::clone(&nodes);
         self.push(
             cluster.watch(&listing::PODS, filter),
-            (what, true),
+            (what, true, move |node: &Str| {
+                node.is_empty() || of.contains(node)
+            }),
             move |pods| {
                 let mut by_node: BTreeMap<Str, Vec<Pod>> = nodes
                     .iter()
@@ -127,7 +130,7 @@ impl Watches {
             },
             move |pod| is_on_them(&pod).then_some(DrainEvent::Pod(pod)),
             move |pod| {
-                let is_theirs = is_gone_from_them(&pod);
+                let is_theirs = pod.spec.node_name.is_empty() || is_gone_from_them(&pod);
                 let uid = pod.metadata.uid;
                 is_theirs.then_some(DrainEvent::PodGone { uid })
             },
@@ -137,7 +140,7 @@ impl Watches {
     fn follow_budgets(&mut self, cluster: &Cluster, namespace: Option<&str>) {
         let budgets = events(
             cluster.watch(&listing::BUDGETS, in_namespace(namespace)),
-            ("PodDisruptionBudgets".to_owned(), true),
+            ("PodDisruptionBudgets".to_owned(), true, |_| false),
             |budgets| vec![DrainEvent::Budgets(budgets)],
             |budget| Some(DrainEvent::Budget(budget)),
             |budget| Some(DrainEvent::BudgetGone(budget.key())),
@@ -174,7 +177,7 @@ impl Watches {
         let (applied, deleted) = (Arc::clone(&names), Arc::clone(&names));
         let seen = events(
             cluster.watch(&listing::NODES, filter),
-            (what, false),
+            (what, false, |_| false),
             move |nodes| {
                 let by_name = nodes
                     .into_iter()
@@ -214,7 +217,7 @@ impl Watches {
     ) {
         self.push(
             cluster.watch(listing, filter),
-            (format!("{kind}s"), false),
+            (format!("{kind}s"), false, |_| false),
             move |workloads| vec![DrainEvent::Workloads { kind, workloads }],
             |workload| Some(DrainEvent::Workload(workload)),
             |workload| {
@@ -228,7 +231,7 @@ impl Watches {
     pub(crate) fn follow_attachments(&mut self, cluster: &Cluster) {
         self.push(
             cluster.watch(&listing::VOLUME_ATTACHMENTS, ListFilter::default()),
-            ("VolumeAttachments".to_owned(), true),
+            ("VolumeAttachments".to_owned(), true, |_| false),
             |attachments| vec![DrainEvent::Attachments(attachments)],
             |attachment| Some(DrainEvent::Attachment(attachment)),
             |attachment| {
@@ -241,7 +244,7 @@ impl Watches {
     fn push<T: Send + 'static>(
         &mut self,
         watch: Watch<T>,
-        what: (String, bool),
+        what: (String, bool, impl Fn(&Str) -> bool + Send + 'static),
         listed: impl Fn(Vec<T>) -> Vec<DrainEvent> + Send + 'static,
         applied: impl Fn(Box<T>) -> Option<DrainEvent> + Send + 'static,
         deleted: impl Fn(T) -> Option<DrainEvent> + Send + 'static,
@@ -273,10 +276,11 @@ fn in_namespace(namespace: Option<&str>) -> ListFilter {
     }
 }
 
-/// The events of a watch; `what`: what is not seen while it fails, and whether that is essential.
+/// The events of a watch; `what`: what is not seen while it fails, whether that is essential, and on which
+/// nodes an object must not be passed by that cannot be read.
 fn events<T: Send + 'static>(
     watch: Watch<T>,
-    (what, essential): (String, bool),
+    (what, essential, matters): (String, bool, impl Fn(&Str) -> bool + Send + 'static),
     listed: impl Fn(Vec<T>) -> Vec<DrainEvent> + Send + 'static,
     applied: impl Fn(Box<T>) -> Option<DrainEvent> + Send + 'static,
     deleted: impl Fn(T) -> Option<DrainEvent> + Send + 'static,
@@ -285,18 +289,25 @@ fn events<T: Send + 'static>(
         watch.next().await.map(|update| (update, watch))
     });
     let events = move |update| {
+        let failed = |error, wait| WatchEvent::Failed {
+            what: what.clone(),
+            essential,
+            error,
+            wait,
+        };
         let events = match update {
             Update::Listed(objects) => listed(objects),
             Update::Applied(object) => applied(Box::new(object)).into_iter().collect(),
             Update::Deleted(object) => deleted(object).into_iter().collect(),
-            Update::Failed { error, wait } => {
-                return stream::iter(vec![WatchEvent::Failed {
-                    what: what.clone(),
-                    essential,
-                    error,
-                    wait,
-                }]);
+            Update::Unreadable(outline) if !matters(&outline.spec.node_name) => Vec::new(),
+            Update::Unreadable(outline) => {
+                let error = ApiError::Malformed {
+                    path: what.clone(),
+                    reason: outline.to_string(),
+                };
+                return stream::iter(vec![failed(error, Duration::ZERO)]);
             }
+            Update::Failed { error, wait } => return stream::iter(vec![failed(error, wait)]),
         };
         let events: Vec<_> = events.into_iter().map(WatchEvent::Event).collect();
         stream::iter(events)

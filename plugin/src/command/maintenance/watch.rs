@@ -79,7 +79,7 @@ async fn next(
             }
             Update::Applied(one) if one.metadata.uid == *uid => return Ok(Some(one)),
             Update::Deleted(one) if one.metadata.uid == *uid => return Ok(None),
-            Update::Applied(_) | Update::Deleted(_) => {}
+            Update::Applied(_) | Update::Deleted(_) | Update::Unreadable(_) => {}
             Update::Failed { error, .. } => match error {
                 ApiError::Forbidden(_) | ApiError::Untrusted { .. } => return Err(error.into()),
                 error => printer.warn(format_args!(

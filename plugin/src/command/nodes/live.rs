@@ -165,6 +165,8 @@ impl<T: Object> Followed<T> {
                     }
                 }
             }
+            // The list has warned of it; what was known last is better than nothing.
+            Update::Unreadable(_) => {}
             Update::Failed { error, wait } => {
                 let until = Instant::now() + wait + SETTLED;
                 self.trouble = Some((error.to_string(), until));
