@@ -15,6 +15,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use crate::watches::Watches;
+
 /// Whether this replica leads, for metrics. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct LeaderStatus {
@@ -62,14 +64,17 @@ pub fn new_registry() -> Registry {
 #[derive(Debug)]
 pub struct Health {
     registry: Registry,
+    watches: Watches,
     ready: AtomicBool,
 }
 
 impl Health {
     /// Not ready yet.
-    pub fn new(registry: Registry) -> Arc<Self> {
+    pub fn new(mut registry: Registry, watches: Watches) -> Arc<Self> {
+        registry.register_collector(Box::new(watches.clone()));
         Arc::new(Self {
             registry,
+            watches,
             ready: AtomicBool::new(false),
         })
     }
@@ -82,14 +87,24 @@ impl Health {
 
 /// The routes for probes and scrapers.
 ///
-/// Liveness is unconditional: every request has a deadline, so that nothing hangs, and an
-/// unreachable API server is no reason for a restart.
+/// Liveness ends when a watch stands still; then another replica is to lead. An unreachable API server
+/// is no reason for a restart: each request and each watch has a deadline, and goes on trying.
 pub fn router(health: Arc<Health>) -> Router {
     Router::new()
-        .route("/livez", get(|| async { "ok\n" }))
+        .route("/livez", get(live))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .with_state(health)
+}
+
+async fn live(Shared(health): Shared<Arc<Health>>) -> (StatusCode, String) {
+    match health.watches.stuck() {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(kind) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("the watch of {kind}s stands still\n"),
+        ),
+    }
 }
 
 async fn ready(Shared(health): Shared<Arc<Health>>) -> (StatusCode, &'static str) {

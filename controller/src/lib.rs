@@ -6,6 +6,7 @@
 //! - [`audit`]: the audit that never sleeps
 //! - [`health`]: probes and metrics
 //! - [`maintenance`]: the part that carries out NodeMaintenance objects
+//! - [`watches`]: whether the watches go on, for probes and metrics
 
 mod arguments;
 pub mod audit;
@@ -15,6 +16,7 @@ pub mod maintenance;
 mod metrics;
 pub mod part;
 mod run;
+pub mod watches;
 
 pub use arguments::Arguments;
 pub use run::run;

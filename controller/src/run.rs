@@ -17,6 +17,7 @@ use crate::health::{Health, LeaderStatus, new_registry, router};
 use crate::leader::Election;
 use crate::maintenance::MaintenancePart;
 use crate::part::Parts;
+use crate::watches::Watches;
 
 /// One thread renews the Lease while a part computes on the other.
 const THREADS: usize = 2;
@@ -65,7 +66,8 @@ async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut registry = new_registry();
     let status = LeaderStatus::register(&mut registry);
     let parts = parts(&arguments, &mut registry)?;
-    let health = Health::new(registry);
+    let watches = Watches::default();
+    let health = Health::new(registry, watches.clone());
     let listener = bind(arguments.health_listen)?;
     tracing::info!(
         health = %listener.local_addr()?,
@@ -88,6 +90,7 @@ async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
             let Some(cluster) = connect(&options, CONNECT_PAUSE, &cancel).await else {
                 return;
             };
+            watches.follow(cluster.watches());
             health.set_ready(true);
             let namespace = flags.resource_namespace;
             let lease = LeaseName {

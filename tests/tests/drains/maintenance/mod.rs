@@ -1,5 +1,6 @@
 //! Tests of NodeMaintenance: drains that the controller carries out, and the commands for them.
 
+mod edges;
 mod gates;
 mod give_back;
 mod kills;
@@ -8,7 +9,9 @@ mod objects;
 pub(crate) mod replica;
 mod same_as_drain;
 pub(crate) mod support;
+mod unreadable;
 mod waits;
+mod watches;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;

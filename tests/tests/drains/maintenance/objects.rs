@@ -19,12 +19,16 @@ pub(super) struct Objects {
     api: Api<DynamicObject>,
 }
 
+/// Where they are.
+pub(super) fn resource() -> ApiResource {
+    let kind = GroupVersionKind::gvk("nodelife.dev", "v1alpha1", "NodeMaintenance");
+    ApiResource::from_gvk(&kind)
+}
+
 impl Objects {
     pub(super) fn new(client: Client) -> Self {
-        let kind = GroupVersionKind::gvk("nodelife.dev", "v1alpha1", "NodeMaintenance");
-        let resource = ApiResource::from_gvk(&kind);
         Self {
-            api: Api::all_with(client, &resource),
+            api: Api::all_with(client, &resource()),
         }
     }
 

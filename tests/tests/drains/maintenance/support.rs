@@ -1,7 +1,7 @@
 //! A cluster with the definition of NodeMaintenance, and the controller as a child process.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -9,9 +9,39 @@ use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use nodelife_tests::installation::manifests;
 use nodelife_tests::kubectl::{Kubectl, Output};
+use nodelife_tests::proxy::Proxy;
 use nodelife_tests::supervise::{Spec, Supervised};
 use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, wait_until};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// The metrics of a controller, and the value of the series of this name; zero if there is none.
+pub(super) async fn metrics(controller: &Supervised, name: &str) -> (String, usize) {
+    let address = wait_until("the address of its metrics", TIMEOUT, async || {
+        let log = fs::read_to_string(controller.log())?;
+        let address = log
+            .rsplit_once("\"health\":\"")
+            .and_then(|(_, rest)| rest.split_once('"'));
+        Ok(address.map(|(address, _)| address.to_owned()))
+    })
+    .await
+    .unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream
+        .write_all(b"GET /metrics HTTP/1.0\r\n\r\n")
+        .await
+        .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    let mut series = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("nodelife_")?.strip_prefix(name));
+    let value = series
+        .next()
+        .map_or(0, |value| value.trim().parse().unwrap());
+    (text, value)
+}
 
 use super::objects::Objects;
 
@@ -53,15 +83,21 @@ impl<'a> Scene<'a> {
 
     /// Starts a replica with further flags.
     pub(super) fn start_with(&self, replica: &str, flags: &[&str]) -> Supervised {
+        self.start_by(&self.kubeconfig, replica, flags)
+    }
+
+    /// The same, for which the API server is behind a proxy.
+    pub(super) fn start_through(&self, proxy: &Proxy, replica: &str, flags: &[&str]) -> Supervised {
+        self.start_by(&proxy.kubeconfig_file().unwrap(), replica, flags)
+    }
+
+    fn start_by(&self, kubeconfig: &Path, replica: &str, flags: &[&str]) -> Supervised {
         let log = self
             .plane
             .folder()
             .join(format!("maintenance-{replica}.log"));
         Spec::new(program::controller().unwrap(), log)
-            .args([
-                "--kubeconfig".to_owned(),
-                self.kubeconfig.display().to_string(),
-            ])
+            .args(["--kubeconfig".to_owned(), kubeconfig.display().to_string()])
             .args([
                 "--health-listen=127.0.0.1:0",
                 "--leader-elect-resource-namespace=default",

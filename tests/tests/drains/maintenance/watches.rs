@@ -1,0 +1,167 @@
+//! Tests of a controller whose way to the API server hangs or tells another time, and of objects that
+//! nodes themselves make odd.
+
+use std::fs;
+
+use http::header::{ACCEPT, CONTENT_TYPE};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::kubectl::run;
+use nodelife_tests::proxy::{Fault, FaultRule, Gate, Proxy};
+use nodelife_tests::{Identity, TIMEOUT, program, wait_until};
+use serde_json::json;
+
+use super::plane;
+use super::support::Scene;
+
+/// A load balancer accepts the first watch and never answers it.
+#[tokio::test]
+async fn a_watch_that_nobody_answers_is_opened_again() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    NodeFixture::kwok("a").create(&scene.admin).await.unwrap();
+    let proxy = Proxy::start(&plane, &Identity::Admin).unwrap();
+    let gate = Gate::closed();
+    let hangs = FaultRule::new(Fault::Hold(gate.clone())).path("nodemaintenances");
+    proxy.fault(hangs.query("watch=").times(1));
+    let controller = scene.start_through(&proxy, "one", &["--audit=false"]);
+    wait_until("the watch that hangs", TIMEOUT, async || {
+        Ok(gate.is_reached().then_some(()))
+    })
+    .await
+    .unwrap();
+    scene.create("late", &json!({"nodes": ["a"]})).await;
+    assert_eq!(scene.wait_for_end("late").await, 0);
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+/// One API server of several without NTP: first in one answer, then in all.
+#[tokio::test]
+async fn a_wrong_date_opens_no_window() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    NodeFixture::kwok("a").create(&scene.admin).await.unwrap();
+    let proxy = Proxy::start(&plane, &Identity::Admin).unwrap();
+    let controller = scene.start_through(&proxy, "one", &["--audit=false"]);
+    let window = |name: &str| {
+        let start = Timestamp::now() + SignedDuration::from_hours(1);
+        (
+            name.to_owned(),
+            json!({"nodes": ["a"], "window": {"start": start, "duration": "30m"}}),
+        )
+    };
+    let (name, spec) = window("before");
+    scene.create(&name, &spec).await;
+    scene.wait_for(&name, "Progressing", "WaitsForWindow").await;
+    proxy.date_later(2 * 60 * 60);
+    wait_until("a date that is not believed", TIMEOUT, async || {
+        let log = fs::read_to_string(controller.log())?;
+        Ok(log.contains("is not believed").then_some(()))
+    })
+    .await
+    .unwrap();
+    let answers = || proxy.counts().values().sum::<usize>();
+    let begun = answers();
+    wait_until("20 answers with that date", TIMEOUT, async || {
+        Ok((answers() > begun + 20).then_some(()))
+    })
+    .await
+    .unwrap();
+    let (name, spec) = window("after");
+    scene.create(&name, &spec).await;
+    scene.wait_for(&name, "Progressing", "WaitsForWindow").await;
+    // The worker of the first one looks at the time again.
+    scene
+        .patch("before", &json!({"window": spec["window"]}))
+        .await;
+    wait_until("the new window", TIMEOUT, async || {
+        let object = scene.get("before").await;
+        Ok(
+            (object["status"]["observedGeneration"] == object["metadata"]["generation"])
+                .then_some(()),
+        )
+    })
+    .await
+    .unwrap();
+    for name in ["before", "after"] {
+        let reason = scene.condition(name, "Progressing").await.unwrap();
+        assert_eq!(reason["reason"], "WaitsForWindow");
+    }
+    assert!(!scene.is_cordoned("a").await);
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+/// A node that does not want to be drained writes a time beyond all clocks and text that is no UTF-8
+/// into its own status.
+#[tokio::test]
+async fn a_node_cannot_make_itself_unreadable() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    for name in ["odd", "usual", "last"] {
+        NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
+    }
+    let node = plane.node("odd").await.unwrap();
+    let condition = json!({
+        "type": "Odd", "status": "True", "reason": "PLACEHOLDER", "message": "PLACEHOLDER",
+        "lastHeartbeatTime": "9999-12-31T23:59:59Z", "lastTransitionTime": "9999-12-31T23:59:59Z",
+    });
+    let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+    let parameters = PatchParams::default();
+    let nodes: Api<DynamicObject> = Api::all_with(node.clone(), &ApiResource::erase::<Node>(&()));
+    nodes
+        .patch_status("odd", &parameters, &patch)
+        .await
+        .unwrap();
+    write_invalid_text(&node).await;
+
+    let controller = scene.start("one");
+    scene
+        .create("both", &json!({"nodes": ["odd", "usual"]}))
+        .await;
+    assert_eq!(scene.wait_for_end("both").await, 0);
+    scene.cancel("both").await;
+    controller.terminate(TIMEOUT).await.unwrap();
+    let drained = scene.nodelife(&["drain", "odd", "last"]).await;
+    assert_eq!(drained.status, Some(0), "{}", drained.stderr);
+    let undone = scene.nodelife(&["drain", "odd", "last", "--undo"]).await;
+    assert_eq!(undone.status, Some(0), "{}", undone.stderr);
+    let all = scene
+        .kubectl
+        .run(["get", "nodes", "-o", "json"])
+        .await
+        .unwrap();
+    let mut audit = tokio::process::Command::new(program::nodelife().unwrap());
+    audit.args(["audit", "--fail-on=never", "-f", "-"]);
+    let audited = run(audit, &all.success().unwrap()).await.unwrap();
+    assert_eq!(audited.status, Some(0), "{}", audited.stderr);
+}
+
+/// Puts bytes that are no UTF-8 into the message of a condition, as protobuf alone allows.
+async fn write_invalid_text(node: &Client) {
+    let path = "/api/v1/nodes/odd";
+    let protobuf = "application/vnd.kubernetes.protobuf";
+    let request = http::Request::get(path)
+        .header(ACCEPT, protobuf)
+        .body(Vec::new())
+        .unwrap();
+    let answer = node.send(request.map(Into::into)).await.unwrap();
+    let body = answer.into_body().collect_bytes().await.unwrap();
+    let mut body = body.to_vec();
+    let places = body
+        .windows(11)
+        .enumerate()
+        .filter(|(_, window)| window == b"PLACEHOLDER");
+    let places: Vec<usize> = places.map(|(place, _)| place).collect();
+    assert_eq!(places.len(), 2);
+    for place in places {
+        body[place] = 0xff;
+    }
+    let request = http::Request::put(format!("{path}/status"))
+        .header(CONTENT_TYPE, protobuf)
+        .header(ACCEPT, "application/json");
+    let answer = node.send(request.body(body.into()).unwrap()).await.unwrap();
+    assert_eq!(answer.status(), 200);
+}
