@@ -1,17 +1,36 @@
 //! Requests to the kubelets themselves, past the API server.
+//!
+//! Nothing that the caller holds is sent to a node: a kubelet gets a short token of an account that may
+//! read configurations of kubelets and nothing else, once its certificate has shown that it is the
+//! kubelet of that very node. Addresses are what nodes say of themselves.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Request, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
-use hyper_util::client::legacy::Client as HttpClient;
-use hyper_util::rt::TokioExecutor;
-use kube::client::{Body, ConfigExt as _};
+use http::{Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::object::Node;
-use tower::{BoxError, ServiceBuilder};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+use x509_parser::parse_x509_certificate;
 
+use crate::client::USER_AGENT;
 use crate::error::ApiError;
-use crate::{Cluster, json, retry};
+use crate::request::Call;
+use crate::resource::Resource;
+use crate::{Cluster, json};
 
 /// How the configurations of kubelets are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,14 +39,22 @@ pub enum Configz {
     /// every pod.
     #[default]
     Proxy,
-    /// From each kubelet, by a permission to get nodes/configz and nothing else (feature gate
-    /// `KubeletFineGrainedAuthz`: on since 1.33, locked since 1.36; v1.37.2,
+    /// From each kubelet, with a token of an account that may get nodes/configz and nothing else
+    /// (feature gate `KubeletFineGrainedAuthz`: on since 1.33, locked since 1.36; v1.37.2,
     /// `pkg/kubelet/server/auth.go`).
     Direct,
 }
 
+/// The account whose token kubelets get (`manifests/controller/configz`).
+const NAMESPACE: &str = "nodelife-system";
+const ACCOUNT: &str = "nodelife-controller-configz";
+
+/// How long the token is valid: the shortest that the API server issues (v1.37.2,
+/// `pkg/apis/authentication/validation/validation.go`).
+const TOKEN_SECONDS: u32 = 600;
+
 /// The port of a kubelet that does not tell its own (v1.37.2, `pkg/cluster/ports/ports.go`).
-const PORT: i32 = 10250;
+const PORT: u16 = 10250;
 
 /// The longest configuration that is read. Defaults take 4 KiB.
 const MAX_BODY: usize = 1 << 20;
@@ -35,64 +62,203 @@ const MAX_BODY: usize = 1 << 20;
 /// How much of a refusal is told.
 const MAX_TEXT: usize = 512;
 
-/// A client of all kubelets of a cluster, with the credentials for its API server.
+/// A client of all kubelets of a cluster.
 pub(crate) struct Kubelets {
-    client: kube::Client,
+    token: SecretString,
+    authority: Arc<WebPkiServerVerifier>,
 }
 
 impl Kubelets {
-    /// A kubelet has to prove by its certificate that it belongs to the cluster: it gets the
-    /// credentials. The error says why there can be no such client.
-    pub(crate) fn of(cluster: &Cluster) -> Result<Self, String> {
-        if cluster.impersonates {
-            return Err("kubelets ignore --as: use --configz=proxy".to_owned());
-        }
-        let mut config = kube::Config::clone(&cluster.config);
-        // That is the API server's.
-        config.tls_server_name = None;
-        let client = || -> kube::Result<kube::Client> {
-            let connector = config.rustls_https_connector()?;
-            let http = HttpClient::builder(TokioExecutor::new()).build(connector);
-            let service = ServiceBuilder::new()
-                .layer(config.extra_headers_layer()?)
-                .option_layer(config.auth_layer()?)
-                .map_err(BoxError::from)
-                .service(http);
-            Ok(kube::Client::new(service, "default"))
+    /// Asks the API server for a token. The error says why there can be no such client.
+    pub(crate) async fn of(cluster: &Cluster) -> Result<Self, String> {
+        let config = &cluster.config;
+        let advice = "use --configz=proxy";
+        let roots = match &config.root_cert {
+            Some(roots) if !config.accept_invalid_certs => roots,
+            _ => {
+                return Err(format!(
+                    "the kubeconfig has no certificate authority, by which kubelets could be told: {advice}"
+                ));
+            }
         };
-        let client = client().map_err(|error| error.to_string())?;
-        Ok(Self { client })
+        let mut store = RootCertStore::empty();
+        store.add_parsable_certificates(
+            roots
+                .iter()
+                .map(|root| CertificateDer::from(root.as_slice())),
+        );
+        let provider = Arc::new(ring::default_provider());
+        let authority =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider).build();
+        let authority = authority.map_err(|error| format!("{error}: {advice}"))?;
+        let token = token(cluster).await.map_err(|error| {
+            format!(
+                "no token of the account {NAMESPACE}/{ACCOUNT} for kubelets (manifests/controller/configz): {error}; \
+                 or {advice}"
+            )
+        })?;
+        Ok(Self { token, authority })
     }
 
-    /// The configuration of the kubelet at this URL. The error says why it was not read.
-    pub(crate) async fn configuration(&self, url: &str) -> Result<KubeletConfiguration, String> {
-        let request = Request::get(format!("{url}/configz")).body(Body::empty());
-        let request = request.map_err(|error| format!("{url}: {error}"))?;
-        let sent = self.client.send(request).await;
-        let response = sent.map_err(|error| match retry::transport_error(url, &error) {
-            ApiError::Untrusted { reason, .. } => format!(
-                "the kubelet at {url} got no credentials, since the cluster's certificate authority did not sign its \
-                 certificate: {reason}; set serverTLSBootstrap in its configuration, or use --configz=proxy"
-            ),
-            ApiError::Unreachable { reason, .. } => format!("failed to reach the kubelet at {url}: {reason}"),
-            error => error.to_string(),
+    /// The configuration of the kubelet of this node, at this address. The error says why it was not read.
+    pub(crate) async fn configuration(
+        &self,
+        node: &str,
+        (host, port): (String, u16),
+    ) -> Result<KubeletConfiguration, String> {
+        let failed = |error: &dyn std::fmt::Display| {
+            format!("failed to read from the kubelet at {host}:{port}: {error}")
+        };
+        let stream = TcpStream::connect((host.as_str(), port)).await;
+        let stream = stream.map_err(|error| failed(&error))?;
+        let name = ServerName::try_from(host.clone()).map_err(|error| failed(&error))?;
+        let verifier = Arc::new(OfNode {
+            authority: Arc::clone(&self.authority),
+            node: node.to_owned(),
+        });
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| failed(&error))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
+        let connector = TlsConnector::from(Arc::new(config));
+        let stream = connector.connect(name, stream).await.map_err(|error| {
+            let why = match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+                Some(rustls::Error::General(why)) => why.clone(),
+                Some(rustls::Error::InvalidCertificate(why)) => {
+                    format!("the cluster's certificate authority did not sign its certificate: {why}")
+                }
+                _ => return failed(&error),
+            };
+            format!(
+                "the kubelet at {host}:{port} got no credentials: {why}; set serverTLSBootstrap in its \
+                 configuration, or use --configz=proxy"
+            )
         })?;
-        let (parts, body) = response.into_parts();
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| failed(&error))?;
+        let mut task = JoinSet::new();
+        task.spawn(connection);
+        let request = Request::get("/configz")
+            .header(header::HOST, format!("{host}:{port}"))
+            .header(header::USER_AGENT, USER_AGENT)
+            .header(
+                header::AUTHORIZATION,
+                format!("Bearer {}", self.token.expose_secret()),
+            )
+            .body(Empty::<Bytes>::new())
+            .map_err(|error| failed(&error))?;
+        let response = sender.send_request(request).await;
+        let (parts, body) = response.map_err(|error| failed(&error))?.into_parts();
         let body = Limited::new(body, MAX_BODY).collect().await;
-        let body = body.map_err(|error| format!("failed to read from {url}: {error}"))?;
-        let body = body.to_bytes();
+        let body = body.map_err(|error| failed(&error))?.to_bytes();
         match parts.status {
             StatusCode::OK => {
-                let document = json::read(&body).map_err(|error| format!("{url}: {error}"))?;
+                let document = json::read(&body).map_err(|error| failed(&error))?;
                 KubeletConfiguration::from_configz(document).map_err(|error| error.to_string())
             }
             StatusCode::UNAUTHORIZED => Err(format!(
-                "the kubelet at {url} does not accept the credentials: set authentication.webhook \
-                 or authentication.x509 in its configuration, or use --configz=proxy"
+                "the kubelet at {host}:{port} does not accept tokens: set authentication.webhook in its \
+                 configuration, or use --configz=proxy"
             )),
             StatusCode::FORBIDDEN => Err(format!("forbidden: {}", text(&body))),
-            status => Err(format!("{url} answered {status}: {}", text(&body))),
+            status => Err(failed(&format_args!("{status}: {}", text(&body)))),
         }
+    }
+}
+
+/// A short token that kubelets can review, and that the API server lets do nothing.
+async fn token(cluster: &Cluster) -> Result<SecretString, ApiError> {
+    #[derive(Deserialize)]
+    struct Issued {
+        status: Status,
+    }
+    #[derive(Deserialize)]
+    struct Status {
+        token: String,
+    }
+    let accounts = Resource::core("serviceaccounts").all();
+    let target = accounts.in_namespace(NAMESPACE).named(ACCOUNT).at("token");
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": TOKEN_SECONDS},
+    });
+    let call = Call::create(target, &request)?;
+    let issued: Issued = cluster.call(&call).await?.json(&call)?;
+    Ok(issued.status.token.into())
+}
+
+/// Verifies that a certificate is the serving certificate of a node's kubelet, as the signer
+/// `kubernetes.io/kubelet-serving` issues them.
+#[derive(Debug)]
+struct OfNode {
+    authority: Arc<WebPkiServerVerifier>,
+    node: String,
+}
+
+impl OfNode {
+    /// What is wrong with its subject.
+    fn objection(&self, certificate: &[u8]) -> Option<String> {
+        let Ok((_, certificate)) = parse_x509_certificate(certificate) else {
+            return Some("its certificate cannot be read".to_owned());
+        };
+        let subject = certificate.subject();
+        let names: Vec<&str> = subject
+            .iter_common_name()
+            .filter_map(|name| name.as_str().ok())
+            .collect();
+        let user = format!("system:node:{}", self.node);
+        let mut groups = subject
+            .iter_organization()
+            .filter_map(|name| name.as_str().ok());
+        (names != [user.as_str()] || !groups.any(|group| group == "system:nodes"))
+            .then(|| format!("its certificate is of {subject}, and not of {user} in system:nodes"))
+    }
+}
+
+impl ServerCertVerifier for OfNode {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verified =
+            self.authority
+                .verify_server_cert(certificate, intermediates, name, ocsp, now)?;
+        match self.objection(certificate) {
+            None => Ok(verified),
+            Some(why) => Err(rustls::Error::General(why)),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.authority
+            .verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.authority
+            .verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authority.supported_verify_schemes()
     }
 }
 
@@ -103,23 +269,19 @@ fn text(body: &Bytes) -> String {
 }
 
 /// Where the kubelet of a node listens.
-pub(crate) fn url(node: &Node) -> Result<String, String> {
+pub(crate) fn address(node: &Node) -> Result<(String, u16), String> {
     let address = |kind: &str| {
         let mut addresses = node.status.addresses.iter();
         addresses.find(|address| address.kind == kind)
     };
     let kinds = ["InternalIP", "ExternalIP", "Hostname"];
-    let address = kinds.into_iter().find_map(address);
-    let address = &address.ok_or("the node has no address")?.address;
+    let found = kinds.into_iter().find_map(address);
+    let found = found.ok_or("the node has no address")?;
     let port = match node.status.daemon_endpoints.kubelet_endpoint.port {
         0 => PORT,
-        port => port,
+        port => u16::try_from(port).map_err(|_| format!("the node has the port {port}"))?,
     };
-    Ok(if address.contains(':') {
-        format!("https://[{address}]:{port}")
-    } else {
-        format!("https://{address}:{port}")
-    })
+    Ok((found.address.to_string(), port))
 }
 
 #[cfg(test)]
@@ -143,10 +305,12 @@ mod tests {
     #[test]
     fn a_kubelet_is_asked_at_its_internal_address() {
         let both = [("Hostname", "a"), ("InternalIP", "10.0.0.1")];
-        assert_eq!(url(&node(&both, 10260)).unwrap(), "https://10.0.0.1:10260");
+        let at = |addresses, port| address(&node(addresses, port)).unwrap();
+        assert_eq!(at(&both, 10260), ("10.0.0.1".to_owned(), 10260));
         let six = [("InternalIP", "fd00::1")];
-        assert_eq!(url(&node(&six, 0)).unwrap(), "https://[fd00::1]:10250");
-        assert_eq!(url(&node(&both[..1], 0)).unwrap(), "https://a:10250");
-        assert!(url(&node(&[], 0)).is_err());
+        assert_eq!(at(&six, 0), ("fd00::1".to_owned(), 10250));
+        assert_eq!(at(&both[..1], 0), ("a".to_owned(), 10250));
+        assert!(address(&node(&[], 0)).is_err());
+        assert!(address(&node(&six, 70000)).is_err());
     }
 }

@@ -73,6 +73,15 @@ impl TestCa {
         self.sign(params)
     }
 
+    /// A kubelet's serving certificate, as the signer `kubernetes.io/kubelet-serving` issues them, for
+    /// this address.
+    pub fn kubelet(&self, user: &str, group: &str, address: Ipv4Addr) -> Result<KeyAndCertificate> {
+        let mut params = client(user, group);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.subject_alt_names = vec![SanType::IpAddress(IpAddr::V4(address))];
+        self.sign(params)
+    }
+
     /// A client certificate: the API server takes the common name for the user and the
     /// organization for the group.
     pub fn client(&self, user: &str, group: &str) -> Result<KeyAndCertificate> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use nodelife_core::allocatable::KubeletConfiguration;
+use nodelife_core::object::Node;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
@@ -117,7 +118,7 @@ async fn configurations(
 ) {
     let kubelets = match configz {
         Configz::Proxy => None,
-        Configz::Direct => match Kubelets::of(cluster) {
+        Configz::Direct => match Kubelets::of(cluster).await {
             Ok(kubelets) => Some(kubelets),
             Err(reason) => {
                 let reason = Str::from(reason);
@@ -126,24 +127,25 @@ async fn configurations(
             }
         },
     };
-    let nodes = snapshot.nodes.iter();
-    let nodes: Vec<_> = nodes
-        .map(|node| (node.metadata.name.clone(), kubelet::url(node)))
-        .collect();
-    let total = nodes.len();
-    let mut answers = futures::stream::iter(nodes)
-        .map(|(name, url)| async {
+    let total = snapshot.nodes.len();
+    let ask = |node: &Node| {
+        let (name, address) = (node.metadata.name.clone(), kubelet::address(node));
+        let kubelets = &kubelets;
+        async move {
             let read = async {
-                match &kubelets {
+                match kubelets {
                     None => proxied(cluster, &name).await,
-                    Some(kubelets) => kubelets.configuration(&url?).await,
+                    Some(kubelets) => kubelets.configuration(&name, address?).await,
                 }
             };
             let late = || format!("no answer within {} s", CONFIGZ_TIMEOUT.as_secs());
             let read = tokio::time::timeout(CONFIGZ_TIMEOUT, read).await;
-            (name, read.unwrap_or_else(|_elapsed| Err(late())))
-        })
-        .buffer_unordered(CONFIGZ_AT_ONCE);
+            let read = read.unwrap_or_else(|_elapsed| Err(late()));
+            (name, read)
+        }
+    };
+    let asked: Vec<_> = snapshot.nodes.iter().map(ask).collect();
+    let mut answers = futures::stream::iter(asked).buffer_unordered(CONFIGZ_AT_ONCE);
     let mut failures = Vec::new();
     while let Some((name, result)) = answers.next().await {
         match result {

@@ -199,7 +199,7 @@ fn the_chart_asks_kubelets_only_on_request() {
         let all = helm(&values, &mut BTreeSet::new());
         let name = |one: &Value| one["metadata"]["name"].as_str().unwrap().to_owned();
         let permissions = all.iter().filter(|one| name(one).ends_with("-configz"));
-        assert_eq!(permissions.count(), if wanted { 2 } else { 0 });
+        assert_eq!(permissions.count(), if wanted { 5 } else { 0 });
         let controller = all
             .iter()
             .find(|one| one["kind"] == "Deployment" && name(one) == "nodelife-controller");

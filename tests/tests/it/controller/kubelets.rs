@@ -1,0 +1,268 @@
+//! Tests of what a node hears that is asked for the configuration of its kubelet.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::kubectl::run;
+use nodelife_tests::pki::{KeyAndCertificate, TestCa};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, program, wait_until};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use super::support::Controller;
+
+/// A compromised kubelet: it answers everybody with a certificate, and keeps what it is sent.
+struct FakeKubelet {
+    port: u16,
+    connections: Arc<Mutex<usize>>,
+    heard: Arc<Mutex<String>>,
+    _server: JoinSet<()>,
+}
+
+impl FakeKubelet {
+    async fn start(pair: &KeyAndCertificate) -> Self {
+        let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (connections, heard) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(String::new())));
+        let mut server = JoinSet::new();
+        let (count, ears) = (Arc::clone(&connections), Arc::clone(&heard));
+        server.spawn(async move {
+            loop {
+                let (socket, _) = listener.accept().await.unwrap();
+                listen(socket, &acceptor, &ears).await;
+                *count.lock().unwrap() += 1;
+            }
+        });
+        Self {
+            port,
+            connections,
+            heard,
+            _server: server,
+        }
+    }
+
+    /// Waits until somebody has come and gone, and gives what was sent.
+    async fn heard(&self) -> String {
+        wait_until("a caller of the kubelet", TIMEOUT, async || {
+            let came = *self.connections.lock().unwrap() > 0;
+            Ok(came.then(|| self.heard.lock().unwrap().clone()))
+        })
+        .await
+        .unwrap()
+    }
+}
+
+async fn listen(socket: TcpStream, acceptor: &TlsAcceptor, heard: &Mutex<String>) {
+    let Ok(mut socket) = acceptor.accept(socket).await else {
+        return;
+    };
+    let mut buffer = [0; 8192];
+    let mut request = String::new();
+    while !request.contains("\r\n\r\n") {
+        match socket.read(&mut buffer).await {
+            Ok(0) | Err(_) => break,
+            Ok(count) => request.push_str(&String::from_utf8_lossy(&buffer[..count])),
+        }
+    }
+    heard.lock().unwrap().push_str(&request);
+    let body = r#"{"kubeletconfig":{"enableServer":true,"podsPerCore":7}}"#;
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+    let _ = socket.write_all(format!("{head}{body}").as_bytes()).await;
+    let _ = socket.shutdown().await;
+}
+
+/// Adds a node whose kubelet listens there.
+async fn add_node(controller: &Controller<'_>, name: &str, port: u16) {
+    let address = json!([{"type": "InternalIP", "address": "127.0.0.1"}]);
+    let endpoint = json!({"kubeletEndpoint": {"Port": port}});
+    let status = json!({"status": {"addresses": address, "daemonEndpoints": endpoint}});
+    let node = NodeFixture::new(name).patch(status);
+    node.create(&controller.admin).await.unwrap();
+}
+
+/// What the token in a request is, and the only thing in it that is worth something.
+fn bearer(request: &str) -> (String, Value) {
+    assert!(
+        request.starts_with("GET /configz HTTP/1.1\r\n"),
+        "{request}"
+    );
+    let mut lines = request.lines();
+    let token = lines
+        .find_map(|line| line.strip_prefix("authorization: Bearer "))
+        .unwrap();
+    let claims = token.split('.').nth(1).unwrap();
+    let claims = BASE64_URL_SAFE_NO_PAD.decode(claims).unwrap();
+    (token.to_owned(), serde_json::from_slice(&claims).unwrap())
+}
+
+/// Certificates with which a node `victim` must get nothing.
+fn wrong(plane: &ControlPlane) -> Vec<(&'static str, KeyAndCertificate)> {
+    let (user, group, here) = ("system:node:victim", "system:nodes", Ipv4Addr::LOCALHOST);
+    let (own, other) = (plane.authority(), TestCa::new().unwrap());
+    vec![
+        (
+            "another node's",
+            own.kubelet("system:node:evil", group, here).unwrap(),
+        ),
+        (
+            "another group's",
+            own.kubelet(user, "system:bootstrappers", here).unwrap(),
+        ),
+        ("a server's", own.server(&["victim", user], &[]).unwrap()),
+        (
+            "for another address",
+            own.kubelet(user, group, Ipv4Addr::new(127, 0, 0, 2))
+                .unwrap(),
+        ),
+        ("for clients", own.client(user, group).unwrap()),
+        (
+            "of another authority",
+            other.kubelet(user, group, here).unwrap(),
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn a_node_hears_no_token_that_is_worth_something() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let controller = Controller::install(&plane).await;
+    let configz = nodelife_tests::installation::manifests().join("controller/configz");
+    let apply = [
+        "apply",
+        "--validate=strict",
+        "-k",
+        configz.to_str().unwrap(),
+    ];
+    controller
+        .kubectl
+        .run(apply)
+        .await
+        .unwrap()
+        .success()
+        .unwrap();
+    // Whoever asks may do everything: as the token of an administrator in a kubeconfig.
+    for words in [
+        &["create", "serviceaccount", "boss", "-n", "default"][..],
+        &[
+            "create",
+            "clusterrolebinding",
+            "boss",
+            "--clusterrole=cluster-admin",
+            "--serviceaccount=default:boss",
+        ],
+    ] {
+        let made = controller.kubectl.run(words.iter().copied());
+        made.await.unwrap().success().unwrap();
+    }
+    let words = ["create", "token", "boss", "-n", "default"];
+    let token = controller.kubectl.run(words);
+    let own = token.await.unwrap().success().unwrap().trim().to_owned();
+    let kubeconfig = plane
+        .kubeconfig_file(&Identity::Token(own.clone()))
+        .unwrap();
+    let ask = async |node: &str| {
+        let mut ask = tokio::process::Command::new(program::nodelife().unwrap());
+        ask.env_clear().env("KUBECONFIG", &kubeconfig);
+        ask.args(["audit", node, "--configz=direct", "--fail-on=never"]);
+        run(ask, "").await.unwrap()
+    };
+
+    for (what, pair) in wrong(&plane) {
+        let kubelet = FakeKubelet::start(&pair).await;
+        add_node(&controller, "victim", kubelet.port).await;
+        let output = ask("victim").await;
+        assert!(
+            output.stderr.contains("got no credentials"),
+            "{what}: {}",
+            output.stderr
+        );
+        assert_eq!(kubelet.heard().await, "", "{what}");
+        let delete = ["delete", "node", "victim"];
+        controller
+            .kubectl
+            .run(delete)
+            .await
+            .unwrap()
+            .success()
+            .unwrap();
+    }
+
+    // The kubelet of this very node gets a token that only kubelets take for something.
+    let here = Ipv4Addr::LOCALHOST;
+    let right = plane
+        .authority()
+        .kubelet("system:node:victim", "system:nodes", here)
+        .unwrap();
+    let kubelet = FakeKubelet::start(&right).await;
+    add_node(&controller, "victim", kubelet.port).await;
+    let output = ask("victim").await;
+    assert!(!output.stderr.contains("kubelet at"), "{}", output.stderr);
+    let heard = kubelet.heard().await;
+    assert!(!heard.contains(&own), "{heard}");
+    let (token, claims) = bearer(&heard);
+    let account = "system:serviceaccount:nodelife-system:nodelife-controller-configz";
+    assert_eq!(claims["sub"], account);
+    assert_eq!(
+        claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap(),
+        600
+    );
+    let thief = nodelife_tests::kubectl::Kubectl::new(&plane, &Identity::Token(token)).unwrap();
+    let rights = thief
+        .run(["auth", "can-i", "--list", "--no-headers"])
+        .await
+        .unwrap();
+    let rights = rights.success().unwrap();
+    let beyond = rights.lines().filter(|line| {
+        let usual = ["selfsubject", "clustertrustbundles", "[/", "nodes/configz"];
+        !usual.iter().any(|usual| line.contains(usual))
+    });
+    assert_eq!(beyond.collect::<Vec<_>>(), [""; 0], "{rights}");
+    drop(kubelet);
+
+    // The controller asks with such a token, too.
+    let kubelet = FakeKubelet::start(&right).await;
+    let endpoint =
+        json!({"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port}}}});
+    let endpoint = endpoint.to_string();
+    let words = [
+        "patch",
+        "node",
+        "victim",
+        "--subresource=status",
+        "-p",
+        &endpoint,
+    ];
+    controller
+        .kubectl
+        .run(words)
+        .await
+        .unwrap()
+        .success()
+        .unwrap();
+    let evil = wrong(&plane).remove(0).1;
+    let evil = FakeKubelet::start(&evil).await;
+    add_node(&controller, "other", evil.port).await;
+    let replica = controller.start("one", &["--audit-configz=true", "--maintenance=false"]);
+    let (_, claims) = bearer(&kubelet.heard().await);
+    assert_eq!(claims["sub"], account);
+    assert_eq!(evil.heard().await, "");
+    replica.terminate(TIMEOUT).await.unwrap();
+}
