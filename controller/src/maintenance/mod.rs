@@ -1,7 +1,7 @@
 //! The maintenance part: carries out NodeMaintenance objects.
 //!
-//! One watch feeds a map of all objects, and each object has a `Worker` of its own, so that one that
-//! is blocked delays no other. All that a worker has to know after a change of the leader stands in
+//! One watch feeds the workers: each object has a `Worker` of its own, so that one that is blocked delays
+//! no other. All that a worker has to know after a change of the leader stands in
 //! the object's status; what it did to nodes is marked with an identity made of the object's UID.
 //! One watch of all nodes feeds `Reservations`, in which the workers of one leader keep apart.
 
@@ -14,7 +14,7 @@ mod settings;
 mod status;
 mod worker;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +32,10 @@ use tokio::task::JoinSet;
 
 use crate::part::{Part, Term};
 use reservations::Reservations;
-use worker::{All, Worker};
+use worker::{Seen, Worker};
+
+/// Where the workers see their objects, by UID. A change of one object wakes no other's worker.
+type Served = BTreeMap<Str, watch::Sender<Seen>>;
 
 /// After a worker has panicked its object is taken up again.
 const RESTART: Duration = Duration::from_secs(5);
@@ -64,16 +67,15 @@ async fn serve(term: &Term, audit: &Arc<Selection>) -> anyhow::Result<()> {
     let mut updates = term
         .cluster
         .watch(&listing::NODE_MAINTENANCES, ListFilter::default());
-    let (all, _) = watch::channel(All::new());
     let reservations = Reservations::new();
     // Only while there is an object that may need it.
     let mut nodes: Option<Watch<Node>> = None;
     let mut workers: JoinSet<Str> = JoinSet::new();
-    let mut served: BTreeSet<Str> = BTreeSet::new();
+    let mut served: Served = BTreeMap::new();
     loop {
-        tokio::select! {
+        let new = tokio::select! {
             update = updates.next() => {
-                take_in(&all, update.context("the watch of NodeMaintenances has ended")?);
+                take_in(&mut served, update.context("the watch of NodeMaintenances has ended")?)
             }
             update = next(&mut nodes) => {
                 reservations.take_in(update.context("the watch of Nodes has ended")?);
@@ -82,6 +84,7 @@ async fn serve(term: &Term, audit: &Arc<Selection>) -> anyhow::Result<()> {
             Some(ended) = workers.join_next() => match ended {
                 Ok(uid) => {
                     served.remove(&uid);
+                    Vec::new()
                 }
                 Err(error) => {
                     tracing::error!(%error, "a maintenance's worker failed");
@@ -90,19 +93,16 @@ async fn serve(term: &Term, audit: &Arc<Selection>) -> anyhow::Result<()> {
                     anyhow::bail!("a worker failed");
                 }
             },
-        }
-        let new: Vec<Worker> = {
-            let objects = all.borrow();
-            let new = objects
-                .values()
-                .filter(|one| !served.contains(&one.metadata.uid));
-            new.map(|one| Worker::new(one.clone(), all.subscribe(), (&reservations, audit), term))
-                .collect()
         };
+        let new = new.into_iter().map(|one| {
+            let (sender, seen) = watch::channel(Some(one.clone()));
+            served.insert(one.metadata.uid.clone(), sender);
+            Worker::new(one, seen, (&reservations, audit), term)
+        });
         // What each has taken is known before any of them goes on.
+        let new: Vec<Worker> = new.collect();
         for worker in new {
             let uid = worker.uid().clone();
-            served.insert(uid.clone());
             workers.spawn(async move {
                 worker.run().await;
                 uid
@@ -128,22 +128,32 @@ async fn next(watch: &mut Option<Watch<Node>>) -> Option<Update<Node>> {
     }
 }
 
-fn take_in(all: &watch::Sender<All>, update: Update<NodeMaintenance>) {
+/// Tells the workers of what the watch shows; returns the objects without one.
+fn take_in(served: &mut Served, update: Update<NodeMaintenance>) -> Vec<NodeMaintenance> {
+    let mut new = Vec::new();
+    let mut applied = |one: NodeMaintenance| match served.get(&one.metadata.uid) {
+        Some(worker) => drop(worker.send_replace(Some(one))),
+        None => new.push(one),
+    };
     match update {
         Update::Listed(listed) => {
-            let listed = listed.into_iter();
-            all.send_replace(listed.map(|one| (one.metadata.name.clone(), one)).collect());
+            let there = listed.iter().map(|one| one.metadata.uid.clone());
+            let there: BTreeSet<Str> = there.collect();
+            listed.into_iter().for_each(&mut applied);
+            let gone = served.iter().filter(|(uid, _)| !there.contains(*uid));
+            gone.for_each(|(_, worker)| drop(worker.send_replace(None)));
         }
-        Update::Applied(one) => all.send_modify(|all| {
-            all.insert(one.metadata.name.clone(), one);
-        }),
-        Update::Deleted(one) => all.send_modify(|all| {
-            all.remove(&one.metadata.name);
-        }),
+        Update::Applied(one) => applied(one),
+        Update::Deleted(one) => {
+            if let Some(worker) = served.get(&one.metadata.uid) {
+                worker.send_replace(None);
+            }
+        }
         // The watch tells of it; an object of ours reads as long as its metadata do.
         Update::Unreadable(_) => {}
         Update::Failed { error, wait } => {
             tracing::warn!(%error, ?wait, "the watch of NodeMaintenances failed, retrying");
         }
     }
+    new
 }

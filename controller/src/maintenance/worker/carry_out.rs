@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use super::super::reporter::{PERIOD, StatusReporter, View};
 use super::super::reservations::{Limits, Reservation};
 use super::super::status::{count_nodes, set_condition};
-use super::{Next, RETRY, Worker};
+use super::{Next, RETRY, Seen, Worker};
 
 impl Worker {
     /// Runs the drain, and writes how far it has come, until it ends or the object is deleted.
@@ -22,26 +22,15 @@ impl Worker {
         mut view: watch::Receiver<View>,
     ) -> anyhow::Result<Next> {
         let (stop, mut interrupts) = mpsc::unbounded_channel();
-        let (identity, mut all) = (self.identity(), self.all.clone());
-        let mut changes = self.all.clone();
-        let (name, uid) = (
-            self.object.metadata.name.clone(),
-            self.object.metadata.uid.clone(),
-        );
+        let (identity, mut seen) = (self.identity(), self.seen.clone());
+        let mut changes = self.seen.clone();
+        let name = self.object.metadata.name.clone();
         let ended = {
             let deleted = async {
-                loop {
-                    {
-                        let all = all.borrow_and_update();
-                        let own = all.get(&name).filter(|one| one.metadata.uid == uid);
-                        if own.is_none_or(NodeMaintenance::is_deleted) {
-                            break;
-                        }
-                    }
-                    if all.changed().await.is_err() {
-                        break;
-                    }
-                }
+                let is_deleted =
+                    |seen: &Seen| seen.as_ref().is_none_or(NodeMaintenance::is_deleted);
+                // An error is the end of the term.
+                let _ = seen.wait_for(is_deleted).await;
                 // Who does not listen has ended.
                 let _ = stop.send(());
                 std::future::pending::<()>().await;

@@ -8,7 +8,7 @@ mod blocker;
 mod carry_out;
 mod give_back;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,8 +36,8 @@ use super::status::{count_nodes, reason, set_condition};
 use crate::part::Term;
 use blocker::{BlockerCheck, nodes_unknown};
 
-/// All objects by name.
-pub(in crate::maintenance) type All = BTreeMap<Str, NodeMaintenance>;
+/// An object as the watch showed it last; none once it is gone.
+pub(in crate::maintenance) type Seen = Option<NodeMaintenance>;
 
 /// How long what failed waits until it is tried again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -61,7 +61,7 @@ pub(super) struct Worker {
     written_in: Option<u64>,
     /// Whether somebody else has written the status since.
     is_overwritten: bool,
-    all: watch::Receiver<All>,
+    seen: watch::Receiver<Seen>,
     /// The rules that the gate of an audit checks.
     audit: Arc<Selection>,
     reservation: Reservation,
@@ -86,7 +86,7 @@ enum Next {
 impl Worker {
     pub(super) fn new(
         object: NodeMaintenance,
-        all: watch::Receiver<All>,
+        seen: watch::Receiver<Seen>,
         (reservations, audit): (&Arc<Reservations>, &Arc<Selection>),
         term: &Term,
     ) -> Self {
@@ -95,7 +95,7 @@ impl Worker {
             instance: term.identity.to_string(),
             written_in: version(&object),
             is_overwritten: false,
-            all,
+            seen,
             audit: Arc::clone(audit),
             reservation: Reservation::new(reservations, object.metadata.uid.clone()),
             end: None,
@@ -125,20 +125,17 @@ impl Worker {
             }
         }
         // The end of the leader's term ends the channel as well.
-        if self.all.has_changed().is_ok() {
+        if self.seen.has_changed().is_ok() {
             self.give_back_late().await;
         }
     }
 
     /// Takes over what the watch shows; whether the object is still there.
     fn refresh(&mut self) -> bool {
-        let all = self.all.borrow_and_update();
-        let Some(now) = all.get(&self.object.metadata.name) else {
+        let seen = self.seen.borrow_and_update();
+        let Some(now) = &*seen else {
             return false;
         };
-        if now.metadata.uid != self.object.metadata.uid {
-            return false;
-        }
         self.is_overwritten = now.status != self.object.status && version(now) > self.written_in;
         self.object.metadata = now.metadata.clone();
         self.object.spec = now.spec.clone();
@@ -196,7 +193,7 @@ impl Worker {
             if state(&self.object) != before || self.is_overwritten {
                 return true;
             }
-            if self.all.changed().await.is_err() {
+            if self.seen.changed().await.is_err() {
                 return false;
             }
         }
