@@ -49,6 +49,7 @@ impl Encoded<'_> {
     }
 
     /// The object, or what can be read of it.
+    #[expect(clippy::result_large_err, reason = "the objects are as large")]
     pub(crate) fn read<T: DeserializeOwned>(self, message: &'static Message) -> Result<T, Outline> {
         #[derive(Deserialize)]
         struct Bare {

@@ -204,7 +204,8 @@ impl Store {
     /// A list that the API server refuses is missing, as in an audit of the plugin; any other
     /// trouble may pass, and what was known stays.
     fn fail<T: Object>(&mut self, kind: &Kind<T>, error: &ApiError) {
-        let is_listed = self.readings.get(kind.listing.kind) == Some(&Reading::Listed);
+        let reading = self.readings.get(kind.listing.kind);
+        let is_listed = matches!(reading, Some((_, Reading::Listed)));
         let is_refusal = match error {
             ApiError::Forbidden(_) | ApiError::NotFound(_) => true,
             // One event that does not read: all are listed anew.

@@ -58,8 +58,8 @@ impl<'de> Deserialize<'de> for NodeMaintenance {
             status: Value,
         }
         let document = Document::deserialize(deserializer)?;
-        let (spec, unreadable_spec) = part("spec", document.spec);
-        let (status, unreadable_status) = part("status", document.status);
+        let (spec, unreadable_spec) = part("spec", &document.spec);
+        let (status, unreadable_status) = part("status", &document.status);
         Ok(Self {
             metadata: document.metadata,
             spec,
@@ -71,14 +71,14 @@ impl<'de> Deserialize<'de> for NodeMaintenance {
 }
 
 /// A part of the document, or an empty one and the reason.
-fn part<T: DeserializeOwned + Default>(name: &str, value: Value) -> (T, Option<Str>) {
+fn part<T: DeserializeOwned + Default>(name: &str, value: &Value) -> (T, Option<Str>) {
     if value.is_null() {
         return (T::default(), None);
     }
-    match T::deserialize(&value) {
+    match T::deserialize(value) {
         Ok(read) => (read, None),
         Err(error) => {
-            let place = wrong_field::<T>(&value, &|field| field);
+            let place = wrong_field::<T>(value, &|field| field);
             (T::default(), Some(format!("{name}{place}: {error}").into()))
         }
     }

@@ -57,7 +57,7 @@ async fn list(cluster: &Cluster, printer: &mut Printer) -> anyhow::Result<ExitSt
         let age = one.metadata.creation_timestamp;
         let age = age.map_or(0, |at| now.duration_since(at).as_secs());
         let said = one.blocked().map(|blocked| blocked.message.as_str());
-        let blocked = said.or(one.unreadable()).unwrap_or("-");
+        let blocked = said.or_else(|| one.unreadable()).unwrap_or("-");
         table.row([
             Cell::from(one.metadata.name.to_string()),
             Cell::from(progress(one)),

@@ -18,6 +18,7 @@ use super::plane;
 use super::support::{Scene, metrics};
 
 /// Values of each field of the spec: at its edge, and beyond it.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn edges() -> Vec<(&'static str, Vec<Value>, Vec<Value>)> {
     let long = |length: usize| json!("n".repeat(length));
     let numbers = |most: u64| {

@@ -1,4 +1,4 @@
-//! Tests of NodeMaintenances that this version of the controller cannot read: the API server has the
+//! Tests of objects that this version of the controller cannot read: the API server has the
 //! definition of a later version, or of one without limits.
 
 use std::fs;

@@ -1,6 +1,7 @@
 //! Tests of what a node hears that is asked for the configuration of its kubelet.
 
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
@@ -84,8 +85,8 @@ async fn listen(socket: TcpStream, acceptor: &TlsAcceptor, heard: &Mutex<String>
     }
     heard.lock().unwrap().push_str(&request);
     let body = r#"{"kubeletconfig":{"enableServer":true,"podsPerCore":7}}"#;
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
-    let _ = socket.write_all(format!("{head}{body}").as_bytes()).await;
+    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+    let _ = socket.write_all(format!("{answer}{body}").as_bytes()).await;
     let _ = socket.shutdown().await;
 }
 
@@ -140,6 +141,34 @@ fn wrong(plane: &ControlPlane) -> Vec<(&'static str, KeyAndCertificate)> {
     ]
 }
 
+/// A kubeconfig with a token that may do everything, as an administrator has it, and that token.
+async fn boss(plane: &ControlPlane, controller: &Controller<'_>) -> (PathBuf, String) {
+    for words in [
+        &["create", "serviceaccount", "boss", "-n", "default"][..],
+        &[
+            "create",
+            "clusterrolebinding",
+            "boss",
+            "--clusterrole=cluster-admin",
+            "--serviceaccount=default:boss",
+        ],
+    ] {
+        run_kubectl(controller, words.iter().copied()).await;
+    }
+    let words = ["create", "token", "boss", "-n", "default"];
+    let token = controller.kubectl.run(words);
+    let own = token.await.unwrap().success().unwrap().trim().to_owned();
+    let kubeconfig = plane
+        .kubeconfig_file(&Identity::Token(own.clone()))
+        .unwrap();
+    (kubeconfig, own)
+}
+
+async fn run_kubectl<'a>(controller: &Controller<'_>, words: impl IntoIterator<Item = &'a str>) {
+    let done = controller.kubectl.run(words).await.unwrap();
+    done.success().unwrap();
+}
+
 #[tokio::test]
 async fn a_node_hears_no_token_that_is_worth_something() {
     let plane = ControlPlane::options().start().await.unwrap();
@@ -151,33 +180,8 @@ async fn a_node_hears_no_token_that_is_worth_something() {
         "-k",
         configz.to_str().unwrap(),
     ];
-    controller
-        .kubectl
-        .run(apply)
-        .await
-        .unwrap()
-        .success()
-        .unwrap();
-    // Whoever asks may do everything: as the token of an administrator in a kubeconfig.
-    for words in [
-        &["create", "serviceaccount", "boss", "-n", "default"][..],
-        &[
-            "create",
-            "clusterrolebinding",
-            "boss",
-            "--clusterrole=cluster-admin",
-            "--serviceaccount=default:boss",
-        ],
-    ] {
-        let made = controller.kubectl.run(words.iter().copied());
-        made.await.unwrap().success().unwrap();
-    }
-    let words = ["create", "token", "boss", "-n", "default"];
-    let token = controller.kubectl.run(words);
-    let own = token.await.unwrap().success().unwrap().trim().to_owned();
-    let kubeconfig = plane
-        .kubeconfig_file(&Identity::Token(own.clone()))
-        .unwrap();
+    run_kubectl(&controller, apply).await;
+    let (kubeconfig, own) = boss(&plane, &controller).await;
     let ask = async |node: &str| {
         let mut ask = tokio::process::Command::new(program::nodelife().unwrap());
         ask.env_clear().env("KUBECONFIG", &kubeconfig);
@@ -195,14 +199,7 @@ async fn a_node_hears_no_token_that_is_worth_something() {
             output.stderr
         );
         assert_eq!(kubelet.heard().await, "", "{what}");
-        let delete = ["delete", "node", "victim"];
-        controller
-            .kubectl
-            .run(delete)
-            .await
-            .unwrap()
-            .success()
-            .unwrap();
+        run_kubectl(&controller, ["delete", "node", "victim"]).await;
     }
 
     // The kubelet of this very node gets a token that only kubelets take for something.
@@ -250,13 +247,7 @@ async fn a_node_hears_no_token_that_is_worth_something() {
         "-p",
         &endpoint,
     ];
-    controller
-        .kubectl
-        .run(words)
-        .await
-        .unwrap()
-        .success()
-        .unwrap();
+    run_kubectl(&controller, words).await;
     let evil = wrong(&plane).remove(0).1;
     let evil = FakeKubelet::start(&evil).await;
     add_node(&controller, "other", evil.port).await;
