@@ -200,7 +200,7 @@ struct OfNode {
 }
 
 impl OfNode {
-    /// What is wrong with its subject.
+    /// The fault of its subject.
     fn objection(&self, certificate: &[u8]) -> Option<String> {
         let Ok((_, certificate)) = parse_x509_certificate(certificate) else {
             return Some("its certificate cannot be read".to_owned());

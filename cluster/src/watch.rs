@@ -68,7 +68,7 @@ pub enum Update<T> {
     /// One object is gone (or no longer selected); this is how it last was, or its metadata alone.
     Deleted(T),
     /// One object is new or has changed, and cannot be read; comes also before the list that it is in.
-    /// What was known of it no longer holds.
+    /// The object as it was known no longer holds.
     Unreadable(Outline),
     /// Something failed; the watch tries again by itself after `wait`. Stop it by
     /// dropping it where the error says that waiting is no use.

@@ -1,4 +1,4 @@
-//! What the watches of a connection are doing: for probes and metrics.
+//! `WatchStates`: the state of a connection's watches, for probes and metrics.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

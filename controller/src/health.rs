@@ -60,7 +60,7 @@ pub fn new_registry() -> Registry {
     registry
 }
 
-/// What probes and scrapers are told.
+/// The answers to probes and scrapers.
 #[derive(Debug)]
 pub struct Health {
     registry: Registry,

@@ -3,7 +3,7 @@
 use crate::allocatable::provider::Provider;
 use crate::object::Node;
 
-/// What a kubelet, or a program in its place, runs on.
+/// The kind of machine that a kubelet, or a program in its place, runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// A machine of its own.
@@ -18,7 +18,7 @@ pub enum Class {
     Edge,
 }
 
-/// What is known of a node's machine.
+/// The known facts about a node's machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeMachine {
     pub class: Class,

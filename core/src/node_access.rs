@@ -78,7 +78,7 @@ pub enum NodeRestriction {
     },
 }
 
-/// What the answer to a probe means.
+/// The meaning of the answer to a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probed {
     /// The request came as far as admission.

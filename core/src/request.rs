@@ -17,14 +17,14 @@ use crate::text::Str;
 
 pub type Amounts = BTreeMap<Str, Quantity>;
 
-/// What the pod requests. An amount that does not parse counts as nothing.
+/// The requests of the pod. An amount that does not parse counts as nothing.
 pub fn requests(pod: &Pod) -> Amounts {
     let mut sum = without_overhead(pod, |resources| &resources.requests);
     add(&mut sum, &amounts(&pod.spec.overhead));
     sum
 }
 
-/// What the pod may use at most; a resource without a limit in some container is still
+/// The limits of the pod; a resource without a limit in some container is still
 /// summed over the others, as `kubectl describe node` does.
 pub fn limits(pod: &Pod) -> Amounts {
     let mut sum = without_overhead(pod, |resources| &resources.limits);
@@ -56,7 +56,7 @@ impl<'a> ByContainers<'a> {
         }
     }
 
-    /// What the function says of the pod.
+    /// The result of the function for the pod.
     pub fn of(&mut self, pod: &'a Pod) -> &Amounts {
         let spec = &pod.spec;
         if spec.resources.is_some() || !spec.overhead.is_empty() {

@@ -77,9 +77,9 @@ pub struct PodShutdown {
     pub name: Str,
     /// Priority.
     pub priority: i32,
-    /// What it asks for (`terminationGracePeriodSeconds`).
+    /// Its own grace period (`terminationGracePeriodSeconds`).
     pub grace_period_seconds: i64,
-    /// What its group gets.
+    /// The grace period of its group.
     pub allowed_seconds: i64,
     /// By how much it is cut.
     pub short_by_seconds: i64,
@@ -107,7 +107,7 @@ pub struct NodeShutdown {
     pub node: Str,
     /// Whether the kubelet delays a shutdown at all.
     pub graceful: bool,
-    /// What the kubelet asks of systemd-logind (`InhibitDelayMaxSec`): the sum of all groups.
+    /// The delay that the kubelet asks systemd-logind for (`InhibitDelayMaxSec`): the sum of all groups.
     pub requested_seconds: i64,
     /// The longest that this node's pods can take to end, their volumes left aside.
     pub max_seconds: i64,
@@ -123,7 +123,7 @@ pub struct ShutdownReport {
     pub items: Vec<NodeShutdown>,
 }
 
-/// What a shutdown of `node` would do to `pods`, those on it that have not ended.
+/// The effect of a shutdown of `node` on `pods`, those on it that have not ended.
 pub fn of_node<'a>(
     node: &Node,
     config: &KubeletConfiguration,

@@ -100,7 +100,7 @@ pub struct Snapshot {
     /// `gitVersion` of the API server, `v1.36.3`; not known for plain `kubectl get` output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_version: Option<Str>,
-    /// What could not be read, and why. A source that is not named here was read in full.
+    /// The sources that could not be read, and why. A source that is not named here was read in full.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub missing: BTreeMap<Source, Str>,
     pub nodes: Vec<Node>,

@@ -145,7 +145,7 @@ impl std::fmt::Display for ZoneKey {
     }
 }
 
-/// What the controller calls a zone.
+/// The name of a zone in the controller.
 #[derive(
     Clone,
     Copy,

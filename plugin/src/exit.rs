@@ -54,7 +54,7 @@ impl ExitStatus {
 
     /// The status of two things done in one command: 1 over 7 over 6 over 5 over 4.
     ///
-    /// What was not known (1) hides how bad the rest is, so it goes first. The
+    /// A part that was not known (1) hides how bad the rest is, so it goes first. The
     /// statuses that end a command on the spot stand above those.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {

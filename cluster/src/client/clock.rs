@@ -109,7 +109,7 @@ impl Believed {
     }
 }
 
-/// What the API server's clock said in the answer that is believed.
+/// The API server's clock in the answer that is believed.
 ///
 /// Ages of leases and pods are judged by the clock that wrote them, not by ours.
 #[derive(Clone, Copy, Debug)]

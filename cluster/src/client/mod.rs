@@ -99,7 +99,7 @@ impl Cluster {
         &self.warnings
     }
 
-    /// What the watches are doing.
+    /// The state of its watches.
     pub fn watches(&self) -> &WatchStates {
         &self.watches
     }

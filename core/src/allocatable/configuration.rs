@@ -42,7 +42,7 @@ pub enum ConfigurationError {
     #[error("failed to read {flag}: expected signal{sign}{value}, found {found:?}")]
     Eviction {
         flag: &'static str,
-        /// What stands between signal and value.
+        /// The operator between signal and value.
         sign: char,
         value: &'static str,
         found: String,
@@ -242,7 +242,7 @@ impl KubeletConfiguration {
         }
     }
 
-    /// What is enforced; `pods` by default.
+    /// The cgroups in which limits are enforced; `pods` by default.
     pub fn enforced(&self) -> Vec<&str> {
         match &self.enforce_node_allocatable {
             Some(list) => list.iter().map(Str::as_str).collect(),

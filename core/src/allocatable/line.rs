@@ -10,7 +10,7 @@ use crate::quantity::Quantity;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
-    /// What the machine has.
+    /// The capacity of the machine.
     pub capacity: Quantity,
     /// Kept back for the kubelet and the runtime.
     pub kube_reserved: Quantity,
@@ -20,9 +20,9 @@ pub struct Line {
     pub eviction_hard: Quantity,
     /// Memory that is locked away in huge pages.
     pub hugepages: Quantity,
-    /// What is left, never below nothing.
+    /// The rest, never below zero.
     pub allocatable: Quantity,
-    /// What the node says.
+    /// The value that the node reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published: Option<Quantity>,
 }

@@ -75,7 +75,7 @@ pub struct Allocatable {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AllocatableReport {
-    /// What could be computed, by node name.
+    /// The computed values, by node name.
     pub items: Vec<Allocatable>,
     /// Nodes whose kubelet's configuration is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -102,7 +102,7 @@ fn is_zero(amount: &Quantity) -> bool {
 }
 
 impl Unexplained {
-    /// What `node` itself says of its resources.
+    /// The resources that `node` itself reports.
     pub fn of(node: &Node, reason: String) -> Self {
         let offered = amounts(&node.status.allocatable);
         let capacity = amounts(&node.status.capacity);

@@ -68,7 +68,7 @@ impl Provider {
         }
     }
 
-    /// What the formula keeps back of a machine.
+    /// The reservation that the formula makes on a machine.
     pub fn formula(self, machine: NodeSize) -> Reservation {
         let (cpu, memory, eviction, storage) = match self {
             Self::Eks => (tiers(machine.cpu), eks_memory(machine.pods), 100 * MIB, GIB),
@@ -151,7 +151,7 @@ impl fmt::Display for Provider {
     }
 }
 
-/// What the formulas read.
+/// The input of the formulas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeSize {
     /// Thousandths of a core.
@@ -195,7 +195,7 @@ impl NodeSize {
     }
 }
 
-/// What a formula keeps back.
+/// The reservation of a formula.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reservation {
     /// Thousandths of a core.

@@ -83,7 +83,7 @@ pub(super) fn check_signal(signal: &str) -> Result<(), String> {
     }
 }
 
-/// What is wrong with an entry of `evictionMinimumReclaim` (`parseMinimumReclaims`): there a
+/// The fault of an entry of `evictionMinimumReclaim` (`parseMinimumReclaims`): there a
 /// share may be more than all, an amount may be nothing, and nothing switches it off.
 pub(super) fn check_reclaim(signal: &str, text: &str) -> Result<(), String> {
     check_signal(signal)?;

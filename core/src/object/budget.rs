@@ -16,7 +16,7 @@ use crate::text::Str;
 pub struct Budget {
     pub metadata: Meta,
     pub spec: BudgetSpec,
-    /// What the disruption controller counted.
+    /// The counts of the disruption controller.
     #[serde(deserialize_with = "nullable")]
     pub status: BudgetStatus,
 }
@@ -31,7 +31,7 @@ pub struct BudgetSpec {
     /// Absent selects nothing, empty selects every pod of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
-    /// What happens to pods that are not Ready; absent means `IfHealthyBudget`.
+    /// The treatment of pods that are not Ready; absent means `IfHealthyBudget`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unhealthy_pod_eviction_policy: Option<UnhealthyPodEvictionPolicy>,
 }

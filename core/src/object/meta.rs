@@ -16,7 +16,7 @@ pub type Labels = Shared<BTreeMap<Str, Str>>;
 /// Annotations by key, shared like [`Labels`].
 pub type Annotations = Shared<BTreeMap<Str, Str>>;
 
-/// What nodelife reads of `ObjectMeta`.
+/// The fields of `ObjectMeta` that nodelife reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta {

@@ -76,7 +76,7 @@ pub struct PodSpec {
         deserialize_with = "nullable"
     )]
     pub node_selector: Labels,
-    /// What the scheduler insists on besides.
+    /// Affinity to nodes and pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Shared<Affinity>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +89,7 @@ pub struct PodSpec {
     /// Containers that run first; with `restartPolicy: Always` they stay.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub init_containers: Shared<Vec<Container>>,
-    /// What the sandbox itself takes.
+    /// The resources of the sandbox itself.
     #[serde(
         skip_serializing_if = "ResourceList::is_empty",
         deserialize_with = "quantities"
@@ -150,13 +150,13 @@ pub struct Container {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerResources {
-    /// What the scheduler counts.
+    /// The amounts that the scheduler counts.
     #[serde(
         skip_serializing_if = "ResourceList::is_empty",
         deserialize_with = "quantities"
     )]
     pub requests: ResourceList,
-    /// What the kernel allows.
+    /// The amounts that the kernel enforces.
     #[serde(
         skip_serializing_if = "ResourceList::is_empty",
         deserialize_with = "quantities"

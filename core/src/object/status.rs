@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::nullable;
 
-/// What nodelife reads of `metav1.Status` (k8s.io/apimachinery v0.36.3,
+/// The fields of `metav1.Status` that nodelife reads (k8s.io/apimachinery v0.36.3,
 /// `pkg/apis/meta/v1/types.go`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -112,7 +112,7 @@ pub struct CsiNodeSpec {
 #[serde(default)]
 pub struct CsiDriver {
     pub name: Str,
-    /// What the node takes of it.
+    /// The limits of the node for this driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocatable: Option<VolumeCount>,
 }

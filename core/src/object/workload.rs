@@ -50,7 +50,7 @@ pub struct WorkloadSpec {
     pub template: PodTemplate,
 }
 
-/// What every pod of a workload begins with, as far as nodelife reads it.
+/// The template of a workload's pods, as far as nodelife reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodTemplate {

@@ -47,7 +47,7 @@ pub struct Tracked {
     pub(super) bypassed: Option<BudgetKey>,
     /// When it was seen first, if it replaces a pod that this drain evicted from the same node.
     pub(super) returned: Option<Timestamp>,
-    /// What its operator will do about it, as of the last read.
+    /// The next step of its operator, as of the last read.
     pub outlook: Option<Outlook>,
     /// Warnings for the user.
     pub warnings: Vec<String>,

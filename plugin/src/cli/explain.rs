@@ -65,7 +65,7 @@ pub(crate) enum RuleFormat {
     Yaml,
 }
 
-/// Topics beside the rules.
+/// Topics other than the rules.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Topic {
     #[command(help_template = HELP)]

@@ -57,7 +57,7 @@ pub(crate) use version::{VERSION, VersionArgs, VersionFormat};
 pub(crate) use webhook::{StatusArgs, TestArgs, WebhookArgs, WebhookCommand};
 pub(crate) use zones::ZonesArgs;
 
-/// What the number means that a command ends with.
+/// The exit statuses of commands.
 pub(crate) const EXIT_STATUS: &str = "\
 0 done, 1 failed, 2 usage, 3 findings, 4 drain refused, 5 blocked by a budget,
 6 evicted but not gone, 7 impossible as things are, 130 interrupted.";
@@ -144,7 +144,7 @@ impl Cli {
     ///
     /// # Errors
     ///
-    /// What clap wants to say: a mistake, or the help that was asked for.
+    /// The message of clap: a mistake, or the help that was asked for.
     pub(crate) fn from_words(
         words: impl IntoIterator<Item = OsString>,
     ) -> Result<Self, clap::Error> {
@@ -158,7 +158,7 @@ impl Cli {
     }
 }
 
-/// What the usage lines call this program: `kubectl nodelife` where kubectl would find
+/// The name of this program in usage lines: `kubectl nodelife` where kubectl would find
 /// it, the file's own name where somebody gave it another one.
 fn program_name(argv0: Option<&OsStr>) -> String {
     let file = argv0

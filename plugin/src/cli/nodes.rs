@@ -7,7 +7,7 @@ use nodelife_core::selector::is_key;
 use super::format::{Format, OutputParser};
 use super::{ContextsArgs, InputArgs, NodeArgs, Output};
 
-/// Shows the nodes at a glance: state, requests beside Allocatable, and the worst finding.
+/// Shows the nodes at a glance: state, requests next to Allocatable, and the worst finding.
 #[derive(Debug, Args)]
 #[command(before_help = "\
 Examples:

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// What other tools call an audit.
+/// Names of other tools for an audit.
 const AUDIT: [&str; 8] = [
     "scan", "check", "lint", "report", "analyze", "analyse", "diagnose", "doctor",
 ];

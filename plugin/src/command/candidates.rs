@@ -14,7 +14,7 @@ use nodelife_core::snapshot::Source;
 use super::files;
 use crate::cli::{Cli, ClusterArgs};
 
-/// What kubectl looks for on PATH
+/// The names that kubectl looks for on PATH
 /// (`k8s.io/kubectl/pkg/cmd/plugin_completion.go`, `SetupPluginCompletion`, v0.36.3).
 pub(super) const KUBECTL_PROGRAM: &str = "kubectl_complete-nodelife";
 
@@ -82,7 +82,7 @@ pub(super) fn maintenances() -> Vec<CompletionCandidate> {
         .collect()
 }
 
-/// What a cluster answers in time.
+/// The names that a cluster answers in time.
 fn answer_of<T>(ask: impl Future<Output = Option<T>>) -> Option<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

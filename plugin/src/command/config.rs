@@ -34,7 +34,7 @@ pub(crate) fn run(args: &ConfigArgs, printer: &mut Printer) -> anyhow::Result<Ex
     Ok(ExitStatus::Done)
 }
 
-/// What a configuration file says; the default is that of no file.
+/// The content of a configuration file; the default is that of no file.
 #[derive(Debug, Default)]
 pub(super) struct ConfigFile {
     path: PathBuf,
@@ -143,7 +143,7 @@ impl ConfigFile {
         excludes.filter(move |exclude| !exclude.holds(now))
     }
 
-    /// What the file does, in a line.
+    /// The effect of the file, in a line.
     fn summary(&self) -> String {
         let mut parts = vec![count(self.excludes.len(), "exclude")];
         match self.severities.len() {

@@ -57,7 +57,7 @@ fn one(text: &str) -> Result<Vec<PathBuf>, UsageError> {
     Ok(found)
 }
 
-/// What is in a folder under a name, or under the names that a pattern matches.
+/// The files of a folder under a name, or under the names that a pattern matches.
 fn step(at: &Path, pattern: &str) -> Vec<PathBuf> {
     if !Glob::is_pattern(pattern) {
         let next = at.join(pattern);

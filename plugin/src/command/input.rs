@@ -25,7 +25,7 @@ const CONFIGZ_NOT_REQUESTED: &str = "use --configz; it needs permission to get n
 /// Why NodeRestriction is not known, unless it was asked for.
 const PROBE_NOT_REQUESTED: &str = "use --probe; it needs permission to impersonate nodes";
 
-/// What is read of a cluster.
+/// The kinds of objects that are read of a cluster.
 pub(crate) struct Wanted {
     sources: BTreeSet<Source>,
     configz: Configz,

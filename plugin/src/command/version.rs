@@ -8,7 +8,7 @@ use crate::cli::{VERSION, VersionArgs, VersionFormat};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
-/// What `version -o json` prints.
+/// The document of `version -o json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Version {

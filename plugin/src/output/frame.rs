@@ -1,6 +1,6 @@
 //! `Frame`: lines on a terminal that are drawn over again and again.
 
-/// What stands on the terminal.
+/// The lines on the terminal.
 #[derive(Debug, Default)]
 pub(super) struct Frame {
     /// Lines that were drawn last; 0: the next ones begin where the cursor is.
@@ -10,7 +10,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// What to write so that these lines stand in the place of the last ones. What is erased first
+    /// The bytes that put these lines in the place of the last ones. What is erased first
     /// flickers, so each line is erased behind its end.
     pub(super) fn replace(&mut self, lines: &[String], size: (usize, usize)) -> String {
         let mut text = match self.drawn {

@@ -35,7 +35,7 @@ pub(crate) struct Printer {
     unicode: bool,
     /// Whether stdout is coloured.
     coloured: bool,
-    /// What was drawn on stdout.
+    /// The lines drawn on stdout.
     frame: Frame,
     /// Whether stderr may be drawn over.
     animated: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Printer {
     live: Vec<String>,
     /// How many of them are on the screen.
     drawn: usize,
-    /// What API servers warn of, told before whatever is told next.
+    /// Warnings of API servers, printed before the next line.
     servers: Vec<ServerWarnings>,
     /// How many of their sentences were told.
     warnings_received: usize,

@@ -20,7 +20,7 @@ pub(super) enum Stream<S: RawStream> {
     Closed,
 }
 
-/// What a thread writes: nobody waits for a reader that is slow, or for a terminal that is held.
+/// A stream that a thread of its own writes: nobody waits for a slow reader, or for a terminal that is held.
 pub(super) struct Detached {
     chunks: mpsc::Sender<Chunk>,
     waiting: Arc<AtomicUsize>,

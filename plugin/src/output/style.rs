@@ -5,13 +5,13 @@ use nodelife_audit::Severity;
 
 pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default();
-/// What is good to know.
+/// Information.
 pub(crate) const INFO: Style = AnsiColor::Cyan.on_default();
-/// What is as it should be.
+/// A healthy value.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-/// What sums up what stands around it.
+/// A sum.
 pub(crate) const STRONG: Style = Style::new().bold();
-/// What may be skipped while reading.
+/// A detail that readers may skip.
 pub(crate) const FAINT: Style = Style::new().dimmed();
 
 pub(crate) fn severity(severity: Severity) -> Style {

@@ -25,7 +25,7 @@ impl Template {
     ///
     /// # Errors
     ///
-    /// What is wrong, and where.
+    /// The fault, and its place.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut open: Vec<(String, Vec<Part>)> = Vec::new();
         let mut parts = Vec::new();
