@@ -173,7 +173,7 @@ impl DrainSettings {
             let alone = |(name, value): (&String, &Value)| {
                 let field = Map::from_iter([(name.clone(), value.clone())]);
                 let error = read(&Value::Object(field)).err()?;
-                Some(format!("{name}: {error}"))
+                Some(format!("spec.drain.{name}: {error}"))
             };
             fields.find_map(alone).unwrap_or_else(|| error.to_string())
         })?;
@@ -486,11 +486,19 @@ mod tests {
         for (spec, why) in [
             (
                 json!({"once": true, "podRule": ["app"]}),
-                "podRule: expected SELECTOR:WHAT",
+                "spec.drain.podRule: expected SELECTOR:WHAT",
             ),
             (
                 json!({"nodeTimeout": "soon"}),
-                "nodeTimeout: 'soon' is not a duration",
+                "spec.drain.nodeTimeout: 'soon' is not a duration",
+            ),
+            (
+                json!({"force": true, "concurrency": 70000}),
+                "spec.drain.concurrency: invalid value: integer `70000`, expected u16",
+            ),
+            (
+                json!({"later": 5}),
+                "spec.drain.later: unknown field `later`",
             ),
             (
                 json!({"disableEviction": true}),
