@@ -8,7 +8,6 @@
 //! Snapshot ─► Context (indices, zones) ─► check of each rule ─► Findings ─► Audit
 //! ```
 
-pub mod clusters;
 pub mod config;
 mod context;
 mod exclude;
@@ -46,7 +45,6 @@ pub use grouping::{FindingGroup, NodePools};
 pub use headroom::{Loss, Lost, losses};
 pub use metrics::metrics;
 pub use node_of::NodeOf;
-pub(crate) use pools::most_common;
 pub use pools::pool_of;
 pub use report::{
     Audit, AuditReport, Fixed, Input, Skipped, Summary, Suppressed, SuppressedBy, Tool,
@@ -54,8 +52,7 @@ pub use report::{
 };
 pub use rule::{Check, Rule};
 pub use rules::{
-    BETWEEN_CLUSTERS, GROUPS, Group, UPGRADE, all, catalogue, find, find_group, removed,
-    removed_in, unknown, without_target,
+    GROUPS, Group, UPGRADE, all, find, find_group, removed, removed_in, unknown, without_target,
 };
 pub use selection::{Selection, Severities, SkipOn};
 
@@ -72,7 +69,7 @@ pub fn audit(snapshot: &Snapshot, selection: &Selection, now: Timestamp) -> Audi
 /// Runs the selected rules on the snapshot of a context.
 pub fn check<'a>(context: &'a Context<'a>, selection: &'a Selection) -> Audit {
     let mut audit = Audit::default();
-    for rule in catalogue().filter(|rule| selection.wants(rule.id)) {
+    for rule in all().filter(|rule| selection.wants(rule.id)) {
         if !rule.can_check(selection) {
             // Silent, unless the rule was named.
             if !selection.rules.is_empty() {

@@ -123,5 +123,5 @@ fn check(read: Result<FromFiles, FileError>) {
         ..Selection::default()
     };
     let audit = nodelife_audit::audit(&read.snapshot, &selection, Timestamp::UNIX_EPOCH);
-    assert!(audit.checked + audit.skipped.len() == nodelife_audit::catalogue().count());
+    assert!(audit.checked + audit.skipped.len() == nodelife_audit::all().count());
 }

@@ -24,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let snapshot = read.snapshot;
     let audit = nodelife_audit::audit(&snapshot, &Selection::default(), Timestamp::UNIX_EPOCH);
-    assert!(audit.checked + audit.skipped.len() == nodelife_audit::catalogue().count());
+    assert!(audit.checked + audit.skipped.len() == nodelife_audit::all().count());
     let settings = Settings::for_version(snapshot.server_version.as_deref());
     let _ = ZoneReport::of(&snapshot.nodes, &settings, snapshot.taken_at);
     let mut again = Vec::new();

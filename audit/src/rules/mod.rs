@@ -4,7 +4,6 @@ mod authorization;
 mod budget;
 mod capacity;
 mod certificate;
-mod clusters;
 mod component;
 mod event;
 mod heartbeat;
@@ -71,9 +70,6 @@ pub const GROUPS: [Group; 18] = [
     group("UPG", "Upgrade to another version", upgrade::RULES),
 ];
 
-/// The rules that compare several clusters. An audit of one cluster does not check them.
-pub const BETWEEN_CLUSTERS: Group = group("FLT", "Differences between clusters", clusters::RULES);
-
 /// The rules that answer whether the nodes are ready for another version: those about an upgrade,
 /// and that a kubelet does not restart on a machine with swap.
 pub const UPGRADE: [&str; 2] = ["UPG", "NL-VER-008"];
@@ -82,19 +78,14 @@ const fn group(code: &'static str, title: &'static str, rules: &'static [Rule]) 
     Group { code, title, rules }
 }
 
-/// Every rule about one cluster, by group and id.
-pub fn catalogue() -> impl Iterator<Item = &'static Rule> {
-    GROUPS.iter().flat_map(|group| group.rules)
-}
-
-/// Every rule, those that compare clusters last.
+/// Every rule, by group and id.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
-    catalogue().chain(BETWEEN_CLUSTERS.rules)
+    GROUPS.iter().flat_map(|group| group.rules)
 }
 
 /// The rules that need no `--target`.
 pub fn without_target() -> impl Iterator<Item = &'static Rule> {
-    catalogue().filter(|rule| rule.can_check(&Selection::default()))
+    all().filter(|rule| rule.can_check(&Selection::default()))
 }
 
 /// The rule with this id, in any case of letters.
@@ -105,7 +96,7 @@ pub fn find(id: &str) -> Option<&'static Rule> {
 /// The group with this code, `RES` or `NL-RES`, in any case of letters.
 pub fn find_group(code: &str) -> Option<&'static Group> {
     let is_it = |group: &&Group| group.rules.first().is_some_and(|rule| names(code, rule.id));
-    GROUPS.iter().chain([&BETWEEN_CLUSTERS]).find(is_it)
+    GROUPS.iter().find(is_it)
 }
 
 /// The names in a selection that are neither the id of a rule, a removed one included, nor a group.

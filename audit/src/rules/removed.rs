@@ -4,7 +4,7 @@
 use crate::selection::Selection;
 
 /// Id, and why the rule was removed.
-const REMOVED: [(&str, &str); 27] = [
+const REMOVED: [(&str, &str); 31] = [
     (
         "NL-CAP-002",
         "a full node is no fault; NL-CAP-011, NL-CAP-013 and NL-POD-005 report missing room",
@@ -16,6 +16,22 @@ const REMOVED: [(&str, &str); 27] = [
     (
         "NL-CRT-007",
         "benchmarks such as kube-bench check the CIS settings completely",
+    ),
+    (
+        "NL-FLT-001",
+        "an audit reads one cluster; compare the reports of several with jq",
+    ),
+    (
+        "NL-FLT-002",
+        "an audit reads one cluster; compare the reports of several with jq",
+    ),
+    (
+        "NL-FLT-003",
+        "an audit reads one cluster; compare the reports of several with jq",
+    ),
+    (
+        "NL-FLT-004",
+        "an audit reads one cluster; compare the reports of several with jq",
     ),
     (
         "NL-HB-009",

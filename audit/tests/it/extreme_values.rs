@@ -95,7 +95,7 @@ fn look_at(snapshot: &Snapshot) {
     let audit = nodelife_audit::audit(snapshot, &selection, Timestamp::UNIX_EPOCH);
     assert_eq!(
         audit.checked + audit.skipped.len(),
-        nodelife_audit::catalogue().count()
+        nodelife_audit::all().count()
     );
     let settings = Settings::for_version(snapshot.server_version.as_deref());
     ZoneReport::of(&snapshot.nodes, &settings, snapshot.taken_at);

@@ -93,19 +93,6 @@ impl ClientOptions {
         })
     }
 
-    /// The names of the contexts in the kubeconfig, in its order.
-    ///
-    /// # Errors
-    ///
-    /// There is no kubeconfig, or it cannot be read.
-    pub fn contexts(&self) -> Result<Vec<String>, ConnectError> {
-        let kubeconfig = self.read()?.ok_or_else(|| ConnectError::NoKubeconfig {
-            looked: default_paths().pop().unwrap_or_default(),
-        })?;
-        let contexts = kubeconfig.contexts.into_iter();
-        Ok(contexts.map(|context| context.name).collect())
-    }
-
     /// The configuration that these flags, the environment and the files give.
     pub(crate) async fn config(&self) -> Result<kube::Config, ConnectError> {
         if self.impersonate.is_none()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use nodelife_audit::{Finding, Selection, Severity, audit, catalogue};
+use nodelife_audit::{Finding, Selection, Severity, all, audit};
 use nodelife_cluster::snapshot::collect;
 use nodelife_cluster::{Cluster, Configz};
 use nodelife_core::format;
@@ -72,7 +72,7 @@ impl Gate for AuditGate {
 /// The errors about the node and its pods, as a sentence; empty if there are none. Or why the audit
 /// failed.
 async fn errors(cluster: &Cluster, selection: &Selection, node: &Str) -> Result<String, String> {
-    let sources: BTreeSet<Source> = catalogue()
+    let sources: BTreeSet<Source> = all()
         .filter(|rule| selection.wants(rule.id))
         .flat_map(|rule| rule.sources.iter().copied())
         .filter(|source| !source.is_asked_for_apart())

@@ -15,7 +15,7 @@ use nodelife_core::selector::label_selector;
 
 use super::duration::go_duration;
 use super::format;
-use super::{ConfigFileArgs, ConfigzArgs, ContextsArgs, InputArgs, NodeArgs};
+use super::{ConfigFileArgs, ConfigzArgs, InputArgs, NodeArgs};
 use crate::output::Template;
 
 /// Reports what is wrong with the nodes.
@@ -28,10 +28,6 @@ Examples:
   # Two nodes; the nodes of a pool
   kubectl nodelife audit worker-1 node/worker-2
   kubectl nodelife audit -l node-role.kubernetes.io/worker
-
-  # Several clusters side by side, and what differs between them
-  kubectl nodelife audit --context prod-a,prod-b,prod-c
-  kubectl nodelife audit --all-contexts -o json
 
   # Without a cluster: a snapshot, or what kubectl wrote
   kubectl nodelife audit -f snapshot.json.gz
@@ -58,9 +54,6 @@ pub(crate) struct AuditArgs {
     /// Where the objects come from.
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Several clusters.
-    #[command(flatten)]
-    pub(crate) contexts: ContextsArgs,
     /// The configuration file.
     #[command(flatten)]
     pub(crate) config: ConfigFileArgs,

@@ -5,7 +5,7 @@ use nodelife_audit::nodes::{GroupBy, SortBy};
 use nodelife_core::selector::is_key;
 
 use super::format::{Format, OutputParser};
-use super::{ContextsArgs, InputArgs, NodeArgs, Output};
+use super::{InputArgs, NodeArgs, Output};
 
 /// Shows the nodes at a glance: state, requests next to Allocatable, and the worst finding.
 #[derive(Debug, Args)]
@@ -26,10 +26,6 @@ Examples:
   # Live, until Ctrl-C
   kubectl nodelife nodes --watch
 
-  # Several clusters side by side
-  kubectl nodelife nodes --context prod-a,prod-b
-  kubectl nodelife nodes --all-contexts
-
   # Without a cluster: a snapshot, or what kubectl wrote
   kubectl nodelife nodes -f snapshot.json.gz
   kubectl get nodes,pods -A -o json | kubectl nodelife nodes -f -
@@ -45,9 +41,6 @@ pub(crate) struct NodesArgs {
     /// Where the objects come from.
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Several clusters.
-    #[command(flatten)]
-    pub(crate) contexts: ContextsArgs,
     /// Format of the report
     #[arg(long, short, value_name = "FORMAT", value_parser = OutputParser::<NodesFormat>::new(), default_value = "table")]
     pub(crate) output: Output<NodesFormat>,

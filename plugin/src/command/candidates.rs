@@ -30,9 +30,7 @@ pub(super) fn rules() -> Vec<CompletionCandidate> {
 
 /// Ids and group codes.
 pub(super) fn rules_and_groups() -> Vec<CompletionCandidate> {
-    let groups = nodelife_audit::GROUPS
-        .iter()
-        .chain([&nodelife_audit::BETWEEN_CLUSTERS]);
+    let groups = nodelife_audit::GROUPS.iter();
     let groups =
         groups.map(|group| CompletionCandidate::new(group.code).help(Some(group.title.into())));
     groups.chain(rules()).collect()

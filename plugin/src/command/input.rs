@@ -124,17 +124,6 @@ impl ReadProgress {
     }
 }
 
-/// Reads what is wanted of one of several clusters, and returns what to warn of.
-pub(crate) async fn read_beside_others(
-    wanted: &Wanted,
-    cluster: &ClusterArgs,
-) -> anyhow::Result<(Snapshot, Vec<String>)> {
-    let cluster = Cluster::connect(&cluster.options()).await?;
-    let (snapshot, mut warnings) = collect(&cluster, wanted, |_, _| {}).await?;
-    warnings.extend(cluster.warnings().take());
-    Ok((snapshot, warnings))
-}
-
 /// Reads what is wanted, and returns what to warn of. `on_progress` learns how many
 /// more objects of a source have arrived.
 async fn collect(

@@ -5,7 +5,6 @@ mod candidates;
 pub(crate) mod completion;
 mod config;
 mod connect;
-mod contexts;
 mod drain;
 mod evict;
 mod explain;

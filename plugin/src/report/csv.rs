@@ -38,27 +38,6 @@ impl<T> Csv<T> {
         }
         Ok(())
     }
-
-    /// Rows of several clusters, each behind its context.
-    pub(super) fn write_with_contexts<'a>(
-        &self,
-        rows: impl Iterator<Item = (&'a str, &'a T)>,
-        out: &mut impl Write,
-    ) -> io::Result<()>
-    where
-        T: 'a,
-    {
-        write!(out, "context,{}\r\n", self.header)?;
-        for (context, row) in rows {
-            write!(
-                out,
-                "{},{}\r\n",
-                field(context),
-                (self.fields)(row).join(",")
-            )?;
-        }
-        Ok(())
-    }
 }
 
 /// One field, quoted where the standard wants it. A leading `=`, `+`, `-` or `@` is no

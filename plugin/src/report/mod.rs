@@ -3,7 +3,6 @@
 //! Those of the audit all write the same [`AuditReport`].
 
 mod by_rule;
-mod clusters;
 mod command_line;
 mod csv;
 mod document;
@@ -20,7 +19,6 @@ mod sarif;
 mod table;
 pub(crate) mod unchecked;
 
-pub(crate) use clusters::{ClusterTables, ClustersReport};
 pub(crate) use command_line::command_line;
 pub(crate) use document::Baseline;
 pub(crate) use nodelife_audit::AuditReport;

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     fn log(report: &AuditReport) -> Value {
-        let rules: Vec<_> = nodelife_audit::catalogue().collect();
+        let rules: Vec<_> = nodelife_audit::all().collect();
         let mut out = Vec::new();
         write(report, &rules, &mut out).unwrap();
         serde_json::from_slice(&out).unwrap()

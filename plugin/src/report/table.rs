@@ -48,13 +48,6 @@ pub(super) fn tables(
         .collect()
 }
 
-/// Differences between clusters, one by one.
-pub(super) fn of_differences(findings: &[Finding], args: &AuditArgs, wide: bool) -> Table {
-    let groups: Vec<FindingGroup<'_>> = findings.iter().map(FindingGroup::one).collect();
-    let snapshot = Snapshot::default();
-    table(&groups, args, wide, &Places::of(findings, &snapshot))
-}
-
 /// The findings in their order, those that say the same together where that is wanted.
 fn groups<'a>(
     mut findings: Vec<&'a Finding>,

@@ -79,15 +79,6 @@ pub(crate) fn note(skipped: &[Skipped], printer: &mut Printer) {
     printer.faint(line(&expected));
 }
 
-/// Says which rules were not checked in one of several clusters, unless that was to be expected.
-pub(crate) fn note_of(context: &str, skipped: &[Skipped], printer: &mut Printer) {
-    let reasons = reasons(skipped).into_iter();
-    for Reason { text, rules } in reasons.filter(|reason| !reason.is_expected()) {
-        let rules = rules.join(", ");
-        printer.warn(format_args!("{context}: not checked: {rules}: {text}"));
-    }
-}
-
 /// One for each reason, those of most rules first.
 fn reasons(skipped: &[Skipped]) -> Vec<Reason<'_>> {
     let mut reasons: Vec<Reason<'_>> = Vec::new();

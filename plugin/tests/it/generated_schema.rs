@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use nodelife_audit::{clusters, failure, nodes};
+use nodelife_audit::{failure, nodes};
 use nodelife_core::snapshot::{Clock, Snapshot, Source};
 use nodelife_core::{API_VERSION, allocatable, shutdown, zone};
 use schemars::JsonSchema;
@@ -34,12 +34,10 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/schema")
 }
 
-fn schemas() -> [(&'static str, Value); 12] {
+fn schemas() -> [(&'static str, Value); 10] {
     [
         printed::<nodelife_audit::AuditReport>("AuditReport", "audit"),
         printed::<nodes::NodesReport>("NodesReport", "nodes"),
-        printed::<clusters::AuditReportList>("AuditReportList", "audit --context a,b"),
-        printed::<clusters::NodesReportList>("NodesReportList", "nodes --context a,b"),
         printed::<allocatable::AllocatableReport>("AllocatableReport", "explain allocatable"),
         printed::<zone::ZoneReport>("ZoneReport", "explain zones"),
         printed::<failure::FailureTimeline>("FailureTimeline", "explain failure"),

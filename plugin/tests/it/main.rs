@@ -11,7 +11,6 @@ mod audit;
 mod bad_input;
 mod completion;
 mod config;
-mod contexts;
 mod docs;
 mod drain;
 mod explain;

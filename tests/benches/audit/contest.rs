@@ -53,12 +53,6 @@ impl<'a> Contestant<'a> {
         self
     }
 
-    /// Ends with one of these.
-    pub(crate) fn ending_with(mut self, accepted: &'a [i32]) -> Self {
-        self.accepted = accepted;
-        self
-    }
-
     pub(crate) fn run(&mut self) -> Result<()> {
         let cost = measure(
             &self.program,

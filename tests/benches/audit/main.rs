@@ -12,7 +12,6 @@ mod contest;
 mod floor;
 mod link;
 mod meter;
-mod several;
 mod watching;
 
 use std::ffi::OsString;
@@ -78,9 +77,6 @@ struct Arguments {
     /// Also over a link of 10 MB/s, compressed and not
     #[arg(long)]
     slow_link: bool,
-    /// Only four clusters and a dead one at once, beside the slowest of them
-    #[arg(long)]
-    several: bool,
     /// Only what the audit of the controller costs while pods come and go
     #[arg(long)]
     watching: bool,
@@ -138,11 +134,6 @@ fn run(arguments: &Arguments) -> Result<()> {
         None => program::nodelife()?,
     };
     let mut verdict = Verdict::default();
-    if arguments.several {
-        several::run(&runtime, &nodelife, arguments.repeats, &mut verdict)?;
-        say(&busy())?;
-        return verdict.end();
-    }
     let (plane, kubeconfig) = runtime.block_on(filled(arguments))?;
     if arguments.serve {
         say(&format!("KUBECONFIG={}", kubeconfig.display()))?;

@@ -40,7 +40,6 @@ mod reload;
 mod reports;
 mod rotation;
 mod server;
-mod several_clusters;
 mod uninstall;
 mod webhook;
 mod webhook_status;

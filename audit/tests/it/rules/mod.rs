@@ -95,12 +95,12 @@ fn the_healthy_cluster_is_clean_and_every_rule_looked_at_it() {
     let audit = nodelife_audit::audit(&snapshot, &with_target(), now);
     assert!(audit.findings.is_empty(), "{:#?}", audit.findings);
     assert!(audit.skipped.is_empty(), "{:#?}", audit.skipped);
-    assert_eq!(audit.checked, nodelife_audit::catalogue().count());
+    assert_eq!(audit.checked, nodelife_audit::all().count());
 }
 
 #[test]
 fn every_rule_has_its_fixtures() {
-    let ids: Vec<_> = nodelife_audit::catalogue().map(|rule| rule.id).collect();
+    let ids: Vec<_> = nodelife_audit::all().map(|rule| rule.id).collect();
     let unique: BTreeSet<_> = ids.iter().copied().collect();
     assert_eq!(ids.len(), unique.len(), "an id is given twice");
     let proved: Vec<_> = fixtures().map(|fixture| fixture.rule).collect();
@@ -112,7 +112,7 @@ fn every_rule_has_its_fixtures() {
 
 #[test]
 fn the_texts_of_every_rule_are_there() {
-    for rule in nodelife_audit::catalogue() {
+    for rule in nodelife_audit::all() {
         let texts = [rule.title, rule.why, rule.fix];
         assert!(texts.iter().all(|text| text.len() > 10), "{}", rule.id);
         assert!(rule.link.starts_with("https://"), "{}", rule.id);
@@ -178,7 +178,7 @@ fn without_its_data_a_rule_is_skipped_and_never_silent() {
     );
     assert_eq!(
         audit.checked + audit.skipped.len(),
-        nodelife_audit::catalogue().count()
+        nodelife_audit::all().count()
     );
 }
 

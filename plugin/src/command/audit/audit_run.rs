@@ -30,15 +30,13 @@ pub(super) struct AuditRun {
 }
 
 impl AuditRun {
-    /// `several`: whether clusters are compared.
     pub(super) fn new(
         args: AuditArgs,
         config: ConfigFile,
         cluster: &ClusterArgs,
-        several: bool,
         printer: &mut Printer,
     ) -> anyhow::Result<Self> {
-        let selection = selection(&args, &config, several)?;
+        let selection = selection(&args, &config)?;
         for removed in nodelife_audit::removed_in(&selection) {
             printer.warn(removed);
         }
@@ -220,7 +218,7 @@ impl AuditRun {
     pub(super) fn rules(&self) -> Vec<&'static Rule> {
         let selection = &self.selection;
         let wanted = |rule: &&'static Rule| selection.wants(rule.id) && rule.can_check(selection);
-        nodelife_audit::catalogue().filter(wanted).collect()
+        nodelife_audit::all().filter(wanted).collect()
     }
 }
 
@@ -277,8 +275,7 @@ pub(super) fn describe_input(args: &AuditArgs, cluster: &ClusterArgs) -> Input {
     }
 }
 
-/// `several`: whether clusters are compared.
-fn selection(args: &AuditArgs, config: &ConfigFile, several: bool) -> anyhow::Result<Selection> {
+fn selection(args: &AuditArgs, config: &ConfigFile) -> anyhow::Result<Selection> {
     let mut rules = args.rules.clone();
     if args.target.is_some() && rules.is_empty() {
         rules.extend(nodelife_audit::UPGRADE.map(str::to_owned));
@@ -298,29 +295,24 @@ fn selection(args: &AuditArgs, config: &ConfigFile, several: bool) -> anyhow::Re
     if let Some(unknown) = nodelife_audit::unknown(&selection).next() {
         return Err(rules::unknown(unknown, &[]).into());
     }
-    check_rules(&selection, several)?;
+    check_rules(&selection)?;
     Ok(selection)
 }
 
 /// # Errors
 ///
 /// No rule is left: an audit of nothing must not look like a pass.
-fn check_rules(selection: &Selection, several: bool) -> Result<(), UsageError> {
-    let wanted: Vec<&Rule> = nodelife_audit::catalogue()
+fn check_rules(selection: &Selection) -> Result<(), UsageError> {
+    let wanted: Vec<&Rule> = nodelife_audit::all()
         .filter(|rule| selection.wants(rule.id))
         .collect();
-    let mut comparing = nodelife_audit::BETWEEN_CLUSTERS.rules.iter();
-    let compares = comparing.any(|rule| selection.wants(rule.id));
     let mut named = selection.rules.iter();
     let is_removed = named.any(|name| nodelife_audit::removed(name).is_some());
     let can_check = wanted.iter().any(|rule| rule.can_check(selection));
-    if can_check || several && compares || wanted.is_empty() && is_removed {
+    if can_check || wanted.is_empty() && is_removed {
         return Ok(());
     }
     let reason = match wanted.first() {
-        None if compares => "FLT compares several clusters: name them with --context a,b, or use \
-                             --all-contexts"
-            .to_owned(),
         Some(rule) => format!("{} is checked only with --target VERSION", rule.id),
         None => "--skip-rule excludes all rules that were asked for".to_owned(),
     };

@@ -1,10 +1,8 @@
 //! `audit`
 
 mod audit_run;
-mod several;
 
 use super::config::ConfigFile;
-use super::contexts::Contexts;
 use super::outputs::check_outputs;
 use crate::cli::{AuditArgs, ClusterArgs};
 use crate::exit::{ExitStatus, UsageError};
@@ -24,13 +22,6 @@ pub(crate) async fn run(
                        budgets of all namespaces; name nodes, or select them with -l";
         return Err(UsageError(message.to_owned()).into());
     }
-    let contexts = Contexts::of(args.contexts, &args.input, cluster)?;
-    if contexts.is_some() {
-        several::check(&args)?;
-    }
-    let run = AuditRun::new(args, config, cluster, contexts.is_some(), printer)?;
-    if let Some(contexts) = contexts {
-        return several::run(run, contexts, printer).await;
-    }
+    let run = AuditRun::new(args, config, cluster, printer)?;
     run.one(cluster, printer).await
 }

@@ -31,10 +31,7 @@ pub(super) fn describe(
             status.exit_status.map(|code| code.to_string()),
         ),
         ("Blocked", one.blocked().map(|b| b.message.to_string())),
-        (
-            "Unreadable for this version",
-            one.unreadable().map(str::to_owned),
-        ),
+        ("Unreadable for this version", super::unreadable(one)),
     ];
     if let Some(plan) = &status.plan {
         lines.push(("Plan", Some(plan.digest.to_string())));

@@ -9,6 +9,8 @@ use anyhow::bail;
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::format;
+use nodelife_core::node_maintenance::NodeMaintenance;
+use nodelife_drain::DrainSettings;
 
 use crate::cli::{ClusterArgs, MaintenanceArgs, MaintenanceCommand};
 use crate::command::connect;
@@ -57,15 +59,21 @@ async fn list(cluster: &Cluster, printer: &mut Printer) -> anyhow::Result<ExitSt
         let age = one.metadata.creation_timestamp;
         let age = age.map_or(0, |at| now.duration_since(at).as_secs());
         let said = one.blocked().map(|blocked| blocked.message.as_str());
-        let blocked = said.or_else(|| one.unreadable()).unwrap_or("-");
+        let blocked = said.map(str::to_owned).or_else(|| unreadable(one));
         table.row([
             Cell::from(one.metadata.name.to_string()),
             Cell::from(progress(one)),
             Cell::from(one.state().to_owned()),
-            Cell::from(blocked.to_owned()),
+            Cell::from(blocked.unwrap_or_else(|| "-".to_owned())),
             Cell::from(format::duration(age)),
         ]);
     }
     printer.table(&table)?;
     Ok(ExitStatus::Done)
+}
+
+/// Why this version cannot read the object.
+fn unreadable(one: &NodeMaintenance) -> Option<String> {
+    let settings = || DrainSettings::from_spec(&one.spec.drain).err();
+    one.unreadable().map(str::to_owned).or_else(settings)
 }

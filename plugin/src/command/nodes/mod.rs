@@ -1,7 +1,6 @@
 //! `nodes`
 
 mod live;
-mod several;
 mod watch;
 
 use jiff::Timestamp;
@@ -10,7 +9,6 @@ use nodelife_audit::nodes::{NodesReport, Options};
 use nodelife_core::format::count;
 use nodelife_core::snapshot::Source;
 
-use super::contexts::Contexts;
 use super::input::{self, Wanted};
 use crate::cli::{ClusterArgs, ConfigzArgs, NodesArgs};
 use crate::exit::{ExitStatus, UsageError};
@@ -33,10 +31,6 @@ pub(crate) async fn run(
         no_headers: args.no_headers,
         unicode: printer.has_unicode(),
     };
-    if let Some(contexts) = Contexts::of(args.contexts, &args.input, cluster)? {
-        several::check(&args)?;
-        return several::run(&args, options, view, contexts, printer).await;
-    }
     if args.watch {
         check_screen(&args)?;
         return watch::watch(&options, view, cluster, printer).await;

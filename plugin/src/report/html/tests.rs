@@ -14,7 +14,7 @@ use super::*;
 fn render(report: &AuditReport, snapshot: &Snapshot) -> String {
     let zones = ZoneReport::of(&snapshot.nodes, &Settings::default(), snapshot.taken_at);
     let node_rows = NodeRows::of(snapshot, zones);
-    let rules: Vec<_> = nodelife_audit::catalogue().collect();
+    let rules: Vec<_> = nodelife_audit::all().collect();
     let command = "kubectl nodelife audit -o html";
     let page = Page::new(report, snapshot, &node_rows, &rules, command);
     let mut out = Vec::new();

@@ -1,7 +1,6 @@
 //! Formats of the report on nodes.
 
 mod bar;
-mod clusters;
 mod csv;
 mod table;
 mod view;
@@ -13,7 +12,6 @@ use nodelife_audit::nodes::NodesReport;
 
 use crate::cli::NodesFormat;
 use crate::output::{Document, Printer, Table};
-pub(crate) use clusters::LIST_KIND;
 pub(crate) use view::View;
 
 /// Kind of the document.

@@ -145,17 +145,13 @@ fn edges() -> Vec<(&'static str, Vec<Value>, Vec<Value>)> {
         ("gate/audit", vec![json!("NoErrors")], words.clone()),
         (
             "drain/order",
-            vec![json!("none"), json!("strict")],
+            vec![json!("none"), json!("priority")],
             words.clone(),
         ),
-        (
-            "drain/surge",
-            vec![json!("restart"), json!("scale")],
-            words.clone(),
-        ),
+        ("drain/surge", vec![json!("restart")], words.clone()),
         (
             "drain/onImpossible",
-            vec![json!("wait"), json!("quarantine")],
+            vec![json!("wait"), json!("partial")],
             words.clone(),
         ),
         ("drain/onRefused", vec![json!("node"), json!("all")], words),
