@@ -117,11 +117,8 @@ pub fn check<'a>(context: &'a Context<'a>, selection: &'a Selection) -> Audit {
 /// Why the rule cannot be checked: a source that is missing. And whether it can be checked in part:
 /// a kubelet that is silent hides no configuration of another.
 fn missing(snapshot: &Snapshot, rule: &Rule) -> Option<(String, bool)> {
-    if snapshot.single_node && matches!(rule.check, Check::Cluster(_)) {
-        let reason = "the input is a single Node, not all nodes of a cluster";
-        return Some((reason.to_owned(), false));
-    }
-    let missing = rule.sources.iter().filter_map(|source| {
+    let of_cluster = matches!(rule.check, Check::Cluster(_)).then_some(&Source::AllNodes);
+    let missing = rule.sources.iter().chain(of_cluster).filter_map(|source| {
         let why = snapshot.why_missing(*source)?;
         let is_partial = *source == Source::KubeletConfigs && snapshot.count(*source) > 0;
         Some((format!("{} not read: {why}", source.noun()), is_partial))

@@ -35,7 +35,7 @@ pub struct Rule {
 pub enum Check {
     /// The whole snapshot.
     All(fn(&Context<'_>, &mut Findings<'_>)),
-    /// The whole cluster: skipped if the input is a single Node.
+    /// The whole cluster: skipped if the input has only some of its nodes.
     Cluster(fn(&Context<'_>, &mut Findings<'_>)),
     /// One node, with at most one finding.
     Node(for<'a> fn(&Context<'a>, &'a Node) -> Option<FindingBuilder<'a>>),

@@ -225,7 +225,7 @@ fn broken_files_say_what_and_where() {
         (
             "cut.yaml",
             b"apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata:\n    name: n1\n",
-            "ends before its apiVersion and kind",
+            "the list ends before its kind; it is truncated",
         ),
     ];
     for (name, bytes, expected) in cases {
@@ -352,7 +352,7 @@ fn a_folder_may_have_files_of_other_kinds() {
     files.put("default/web/logs.txt", b"{ no JSON");
     let read = snapshot::read(&[files.0.path().to_owned()]).unwrap();
     assert_eq!(read.snapshot.nodes.len(), 1);
-    assert_eq!(read.left_out, 4);
+    assert_eq!(read.foreign.len(), 4);
 
     files.put("pods.json", &LIST.as_bytes()[..300]);
     let error = snapshot::read(&[files.0.path().to_owned()]).unwrap_err();
@@ -375,7 +375,7 @@ fn links_to_folders_are_not_followed() {
     symlink("nodes.json", folder.join("link.json")).unwrap();
     let read = snapshot::read(&[files.0.path().to_owned()]).unwrap();
     assert_eq!(read.snapshot.nodes.len(), 1);
-    assert_eq!(read.left_out, 0);
+    assert!(read.foreign.is_empty());
 }
 
 #[test]
@@ -474,7 +474,7 @@ fn an_archive_is_read_as_a_folder() {
     ] {
         let read = snapshot::read(&[files.put(name, &bytes)]).unwrap();
         assert_eq!(read.snapshot.nodes.len(), 1, "{name}");
-        assert_eq!(read.left_out, 2, "{name}");
+        assert_eq!(read.foreign.len(), 2, "{name}");
     }
 }
 

@@ -295,7 +295,7 @@ impl<'a> Candidate<'a> {
         if node.spec.unschedulable && !spec.tolerations.iter().any(|t| t.tolerates(&cordon())) {
             return Some(Reason::Cordoned);
         }
-        if !node.is_ready() {
+        if !node.is_ready() && !node.lacks_conditions() {
             return Some(Reason::NotReady);
         }
         let effects = [NO_SCHEDULE, NO_EXECUTE];

@@ -1,6 +1,6 @@
 //! `Snapshot`: the state of a cluster at one time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,10 @@ use crate::object::{
 use crate::text::Str;
 
 macro_rules! sources {
-    ($($(#[$doc:meta])? $source:ident => $noun:literal,)*) => {
+    (
+        $($(#[$doc:meta])? $source:ident => $noun:literal,)*;
+        $(#[$part_doc:meta] $part:ident => $part_noun:literal,)*
+    ) => {
         /// A kind of data that a rule or a plan may need.
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -23,15 +26,18 @@ macro_rules! sources {
         #[serde(rename_all = "camelCase")]
         pub enum Source {
             $($(#[$doc])? $source,)*
+            $(#[$part_doc] $part,)*
         }
 
         impl Source {
+            /// Every source, without the two that say whether a list is complete.
             pub const ALL: [Self; [$($noun),*].len()] = [$(Self::$source),*];
 
             /// Its name for people, in the plural.
             pub fn noun(self) -> &'static str {
                 match self {
                     $(Self::$source => $noun,)*
+                    $(Self::$part => $part_noun,)*
                 }
             }
         }
@@ -60,6 +66,11 @@ sources! {
     NodeRestriction => "NodeRestriction",
     /// The API server's time when the lists were read.
     Clock => "the API server's clock",
+    ;
+    /// That the nodes are all nodes of the cluster.
+    AllNodes => "all nodes of the cluster",
+    /// That the pods are those of all namespaces.
+    AllPods => "pods of all namespaces",
 }
 
 impl Source {
@@ -94,9 +105,6 @@ pub struct Snapshot {
     /// Whose time that is.
     #[serde(skip_serializing_if = "is_default")]
     pub clock: Clock,
-    /// The input is a single Node, and says nothing of the rest of the cluster.
-    #[serde(skip_serializing_if = "is_default")]
-    pub single_node: bool,
     /// `gitVersion` of the API server, `v1.36.3`; not known for plain `kubectl get` output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_version: Option<Str>,
@@ -157,9 +165,9 @@ impl Snapshot {
     /// How many objects of this source are here; none when it was not read.
     fn listed(&self, source: Source) -> Option<usize> {
         match source {
-            Source::Nodes => Some(self.nodes.len()),
+            Source::Nodes | Source::AllNodes => Some(self.nodes.len()),
             Source::Leases => Some(self.leases.len()),
-            Source::Pods => Some(self.pods.len()),
+            Source::Pods | Source::AllPods => Some(self.pods.len()),
             Source::Budgets => Some(self.budgets.len()),
             Source::Workloads => Some(self.workloads.len()),
             // Reading them is asked for apart, so having none is no answer.
@@ -179,7 +187,28 @@ impl Snapshot {
         }
     }
 
-    /// Why there is nothing of this source; none when it was read.
+    /// Whether this source was read.
+    pub fn has(&self, source: Source) -> bool {
+        self.why_missing(source).is_none()
+    }
+
+    /// The kinds of objects among these of which nothing could be read.
+    pub fn unread(&self, wanted: &BTreeSet<Source>) -> Vec<Source> {
+        let wanted = wanted.iter().copied();
+        let objects = wanted.filter(|source| *source < Source::NodeAuthorizer);
+        let unread =
+            objects.filter(|source| self.missing.contains_key(source) && self.count(*source) == 0);
+        unread.collect()
+    }
+
+    /// Why the pods of a node are not known, or not all of them.
+    pub fn why_pods_missing(&self) -> Option<&str> {
+        let why = self.why_missing(Source::Pods);
+        why.or_else(|| self.why_missing(Source::AllPods))
+    }
+
+    /// Why this source is not here, or of [`Source::AllNodes`] and [`Source::AllPods`] why only a
+    /// part of it is; none when it was read.
     pub fn why_missing(&self, source: Source) -> Option<&str> {
         let absent = match source {
             Source::KubeletConfigs => "--configz was not given",

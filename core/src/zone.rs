@@ -207,6 +207,8 @@ pub struct Zone {
     pub ready: usize,
     /// The others.
     pub not_ready: usize,
+    /// Nodes that do not count, because they have no status: whether they are Ready is not known.
+    pub unknown: usize,
     /// State.
     pub state: ZoneState,
     /// `NoExecute` taints a second.
@@ -246,7 +248,7 @@ impl ZoneReport {
             if node.metadata.labels.contains_key(EXCLUDE_LABEL) {
                 excluded.push(node.metadata.name.clone());
             } else if node.lacks_conditions() {
-                // Neither ready nor not.
+                count.unknown += 1;
             } else if node.is_ready() {
                 count.ready += 1;
             } else {
@@ -279,6 +281,11 @@ impl ZoneReport {
         }
     }
 
+    /// The zones whose nodes all have a status.
+    pub fn known(&self) -> impl Iterator<Item = &Zone> + Clone {
+        self.zones.iter().filter(|zone| zone.unknown == 0)
+    }
+
     pub fn zone_of(&self, labels: &Labels) -> Option<&Zone> {
         let key = ZoneKey::of(labels);
         self.zones.iter().find(|zone| zone.key == key)
@@ -286,7 +293,7 @@ impl ZoneReport {
 }
 
 /// The `NoExecute` taints that the controller put on the node.
-fn taints(node: &Node) -> impl Iterator<Item = &Taint> {
+pub fn taints(node: &Node) -> impl Iterator<Item = &Taint> {
     let keys = [NOT_READY, UNREACHABLE].into_iter();
     keys.filter_map(|key| find(node, key, NO_EXECUTE))
 }
@@ -302,6 +309,7 @@ pub fn waits_for_taint(node: &Node) -> bool {
 struct Count {
     ready: usize,
     not_ready: usize,
+    unknown: usize,
     queued: usize,
     last_taint: Option<Timestamp>,
 }
@@ -316,6 +324,7 @@ impl Count {
             size,
             ready: self.ready,
             not_ready: self.not_ready,
+            unknown: self.unknown,
             state,
             eviction_rate,
             queued: self.queued,
@@ -435,17 +444,20 @@ mod tests {
 
     #[test]
     fn all_zones_down_stops_everything() {
-        let node = |zone: &str| Node {
-            metadata: crate::object::Meta {
-                name: format!("node-{zone}").into(),
-                labels: Labels::from([(ZONE_LABEL.into(), zone.into())]),
-                ..Default::default()
-            },
-            ..Node::default()
+        let node = |zone: &str| {
+            let mut node = crate::fixtures::node(zone);
+            node.metadata.labels = Labels::from([(ZONE_LABEL.into(), zone.into())]);
+            node.status.conditions[0].status = "Unknown".into();
+            node
         };
         let report = ZoneReport::of(&[node("a"), node("b")], &Settings::default(), None);
         assert!(report.all_fully_disrupted);
         assert!(report.zones.iter().all(|zone| zone.eviction_rate == 0.0));
+        let mut stripped = node("a");
+        stripped.status.conditions.clear();
+        let report = ZoneReport::of(&[stripped], &Settings::default(), None);
+        assert!(!report.all_fully_disrupted && report.known().next().is_none());
+        assert_eq!((report.zones[0].size, report.zones[0].unknown), (0, 1));
     }
 
     proptest! {

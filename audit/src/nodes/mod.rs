@@ -39,9 +39,14 @@ pub struct Options {
 /// The sources of the report.
 pub const SOURCES: [Source; 2] = [Source::Nodes, Source::Pods];
 
+/// Whether each of them is there in full.
+const PARTS: [Source; 2] = [Source::AllNodes, Source::AllPods];
+
 /// The rules that need nothing else. Their findings are the same live and from any file.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    let is_read = |source: &Source| SOURCES.contains(source) || *source == Source::Clock;
+    let is_read = |source: &Source| {
+        SOURCES.contains(source) || PARTS.contains(source) || *source == Source::Clock
+    };
     crate::without_target().filter(move |rule| rule.sources.iter().all(is_read))
 }
 
@@ -50,7 +55,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
 pub fn narrowed(mut snapshot: Snapshot) -> Snapshot {
     snapshot
         .missing
-        .retain(|source, _| SOURCES.contains(source));
+        .retain(|source, _| SOURCES.contains(source) || PARTS.contains(source));
     let others = Source::ALL.into_iter().filter(|source| {
         !SOURCES.contains(source) && !source.is_asked_for_apart() && *source != Source::Clock
     });
@@ -59,7 +64,6 @@ pub fn narrowed(mut snapshot: Snapshot) -> Snapshot {
     Snapshot {
         taken_at: snapshot.taken_at,
         clock: snapshot.clock,
-        single_node: snapshot.single_node,
         server_version: snapshot.server_version,
         missing,
         nodes: snapshot.nodes,
@@ -82,7 +86,7 @@ impl NodesReport {
         };
         let audit = crate::check(&context, &selection);
         let mut findings = by_node(&audit.findings, &snapshot.pods);
-        let pods_missing = snapshot.why_missing(Source::Pods).map(Str::from);
+        let pods_missing = snapshot.why_pods_missing().map(Str::from);
         let wanted = context.nodes().filter(|node| selection.wants_node(node));
         let mut nodes: Vec<NodeRow> = wanted
             .map(|node| {

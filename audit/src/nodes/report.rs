@@ -86,8 +86,10 @@ pub enum ReadyState {
     Ready,
     /// `False`
     NotReady,
-    /// `Unknown`, or there is no such condition.
+    /// `Unknown`
     Unknown,
+    /// There is no such condition: the input has no status of the node.
+    Missing,
 }
 
 impl ReadyState {
@@ -95,7 +97,8 @@ impl ReadyState {
         match node.condition("Ready").map(|ready| ready.status.as_str()) {
             Some("True") => Self::Ready,
             Some("False") => Self::NotReady,
-            _ => Self::Unknown,
+            Some(_) => Self::Unknown,
+            None => Self::Missing,
         }
     }
 
@@ -104,7 +107,8 @@ impl ReadyState {
         match self {
             Self::Ready => "Ready",
             Self::NotReady => "NotReady",
-            Self::Unknown => "Unknown",
+            // kubectl's word for both.
+            Self::Unknown | Self::Missing => "Unknown",
         }
     }
 }
@@ -158,6 +162,8 @@ pub struct Totals {
     pub size: usize,
     /// Of them, those that are Ready.
     pub ready: usize,
+    /// Of them, those without a status: whether they are Ready is not known.
+    pub unknown: usize,
     /// Of them, those that are cordoned.
     pub cordoned: usize,
     /// CPU, in cores.
@@ -173,6 +179,14 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// How many are Ready, of those of which that is known.
+    pub fn ready_of(&self) -> String {
+        match self.size.saturating_sub(self.unknown) {
+            0 if self.size > 0 => "-".to_owned(),
+            known => format!("{}/{known}", self.ready),
+        }
+    }
+
     pub fn of(rows: &[NodeRow]) -> Self {
         let count = |is: &dyn Fn(&NodeRow) -> bool| rows.iter().filter(|row| is(row)).count();
         let worst = |severity| {
@@ -184,6 +198,7 @@ impl Totals {
         Self {
             size: rows.len(),
             ready: count(&|row| row.state == ReadyState::Ready),
+            unknown: count(&|row| row.state == ReadyState::Missing),
             cordoned: count(&|row| row.cordoned),
             cpu: Usage::sum(&rows.iter().map(|row| &row.cpu)),
             memory: Usage::sum(&rows.iter().map(|row| &row.memory)),

@@ -260,5 +260,5 @@ fn the_state_is_what_the_condition_says() {
     node.status.conditions[0].status = "Unknown".into();
     assert_eq!(ReadyState::of(&node), ReadyState::Unknown);
     node.status.conditions.clear();
-    assert_eq!(ReadyState::of(&node), ReadyState::Unknown);
+    assert_eq!(ReadyState::of(&node), ReadyState::Missing);
 }

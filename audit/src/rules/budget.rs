@@ -126,15 +126,16 @@ fn is_counted(budget: &Budget) -> bool {
 
 fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
     let needed = [Source::Pods, Source::Workloads];
-    let readable = needed.map(|source| context.snapshot.why_missing(source).is_none());
+    let readable = needed.map(|source| context.snapshot.has(source));
     let exhausted = |entry: &&BudgetPods<'_>| entry.budget.is_exhausted();
-    for BudgetPods { budget, pods } in context.budgets().iter().filter(exhausted) {
+    for entry in context.budgets().iter().filter(exhausted) {
+        let BudgetPods { budget, pods } = entry;
         let is_lifted = |pod: &&Pod| budget.may_be_lifted(pod);
         if budget.owner().is_some() || !pods.is_empty() && pods.iter().all(is_lifted) {
             continue;
         }
         // Judge by the workloads' scale: the status is too strict while a pod is missing.
-        let never = if readable == [true, true] {
+        let never = if readable == [true, true] && !has_unread_pods(context, entry) {
             budget.refuses_at_scale(pods, &context.workloads_of(pods))
         } else {
             budget.refuses_by_status()
@@ -209,11 +210,23 @@ fn selects_nothing(context: &Context<'_>, findings: &mut Findings<'_>) {
                 .with("observed", budget.status.observed_generation)
                 .with("generation", budget.metadata.generation.unwrap_or_default());
             findings.push(found);
-        } else if entry.pods.is_empty() && !is_scaled_down(context, budget) {
+        } else if entry.pods.is_empty()
+            && !has_unread_pods(context, entry)
+            && !is_scaled_down(context, budget)
+        {
             let says = "no pod in the namespace matches the selector";
             findings.push(FindingBuilder::budget(budget, says));
         }
     }
+}
+
+/// Whether the budget's controller counts pods of a namespace that the input leaves out.
+fn has_unread_pods(context: &Context<'_>, entry: &BudgetPods<'_>) -> bool {
+    let mut pods = context.snapshot.pods.iter().map(|pod| &pod.metadata);
+    let counted = entry.budget.status.expected_pods > 0 && entry.pods.is_empty();
+    counted
+        && !context.snapshot.has(Source::AllPods)
+        && !pods.any(|meta| meta.namespace == entry.budget.metadata.namespace)
 }
 
 /// Whether a workload of zero replicas would make pods that the budget selects.

@@ -15,7 +15,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-CAP-001",
         severity: Severity::Error,
-        sources: &[Source::Nodes, Source::Pods],
+        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
         title: "the pods' requests exceed the node's Allocatable",
         why: "Allocatable shrank after the pods were scheduled, or pods were bound without the \
               scheduler. When the kubelet restarts, it rejects pods with OutOfcpu or OutOfmemory.",
@@ -26,7 +26,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-CAP-003",
         severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
+        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
         title: "the memory limits far exceed the node's Allocatable",
         why: "If the pods use memory up to their limits, the kernel kills some of them, or the \
               kubelet evicts pods.",
@@ -37,7 +37,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-CAP-004",
         severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
+        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
         title: "many pods on the node have no requests",
         why: "The scheduler counts them as zero usage, and the kubelet evicts them first.",
         fix: "Set requests, or add a LimitRange with defaults.",
@@ -47,7 +47,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-CAP-005",
         severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
+        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
         title: "the node has nearly as many pods as it allows",
         why: "maxPods is a limit like CPU and memory. The node's remaining resources cannot be \
               used, and pods of new DaemonSets stay Pending for this node.",
@@ -90,7 +90,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-CAP-011",
         severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
+        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
         title: "the other nodes cannot take over the pods of a lost node",
         why: "The requests of all workloads exceed the Allocatable of the remaining nodes. The \
               actual shortage can be larger: taints, affinity and the size of individual pods are \
@@ -112,7 +112,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-CAP-013",
         severity: Severity::Info,
-        sources: &[Source::Nodes, Source::Pods],
+        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
         title: "the other zones cannot take over the pods of a lost zone",
         why: "The requests of all workloads exceed the Allocatable of the other zones. If the \
               zone fails, some pods stay Pending. The actual shortage can be larger: volumes that \

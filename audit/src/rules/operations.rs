@@ -20,7 +20,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-OPS-001",
         severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
+        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
         title: "the node was cordoned and forgotten",
         why: "It has run only DaemonSet pods for more than a day, so it costs money without being \
               used.",

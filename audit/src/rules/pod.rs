@@ -151,10 +151,12 @@ fn not_stopping(context: &Context<'_>, findings: &mut Findings<'_>) {
         let Some(node) = context.node(&pod.spec.node_name) else {
             continue;
         };
-        let says = if node.is_ready() {
-            "{seconds} past its grace period on {node}, which is ready"
-        } else {
-            "{seconds} past its grace period on {node}, which is not ready"
+        let says = match node.is_ready() {
+            true => "{seconds} past its grace period on {node}, which is ready",
+            false if node.lacks_conditions() => {
+                "{seconds} past its grace period on {node}, which has no status"
+            }
+            false => "{seconds} past its grace period on {node}, which is not ready",
         };
         let found = FindingBuilder::pod(pod, says).with("seconds", Fact::seconds(late));
         findings.push(found.with("node", Fact::name(&node.metadata.name)));
@@ -259,7 +261,9 @@ fn not_starting<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuil
     };
     // Pods of one workload may wait for one and the same volume.
     let owners = context.by_owner(waiting.iter().copied()).len();
-    let starts_none = owners > 1 && !pods.iter().copied().any(|pod| started(&pod));
+    let starts_none = owners > 1
+        && context.snapshot.has(Source::AllPods)
+        && !pods.iter().copied().any(|pod| started(&pod));
     let says = if starts_none {
         "{pods} without a sandbox for up to {seconds}, and no pod has started since: {names}"
     } else {

@@ -372,9 +372,8 @@ fn by_hand(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
 fn never_posted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const SETTLED: i64 = 900;
     let age = context.age(&node.metadata).unwrap_or_default();
-    let ready = node.condition("Ready");
-    let never = ready.is_none_or(|ready| ready.reason == "NodeStatusNeverUpdated");
-    (age > SETTLED && never && !node.lacks_conditions()).then(|| {
+    let ready = node.condition("Ready")?;
+    (age > SETTLED && ready.reason == "NodeStatusNeverUpdated").then(|| {
         let says = "{age} old, but no kubelet has posted its status";
         FindingBuilder::node(node, says).with("age", Fact::seconds(age))
     })

@@ -85,7 +85,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-TNT-006",
         severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
+        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
         title: "no workload tolerates the node's taint",
         why: "Only pods that tolerate the taint can run there, and no pod does. The node stays \
               empty.",
@@ -200,7 +200,7 @@ fn not_evicted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
     if !waits_for_taint(node) || is_before(node, 13) {
         return None;
     }
-    if context.snapshot.single_node {
+    if !context.snapshot.has(Source::AllNodes) {
         // The rate depends on the other nodes of the zone.
         return None;
     }

@@ -35,6 +35,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[
             Source::Nodes,
             Source::Pods,
+            Source::AllPods,
             Source::Volumes,
             Source::VolumeAttachments,
         ],

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::context::{is_control_plane, is_open};
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::format;
-use nodelife_core::object::Pod;
+use nodelife_core::object::{Node, Pod};
 use nodelife_core::snapshot::Source;
 use nodelife_core::text::Str;
 use nodelife_core::zone::{ZONE_LABEL, ZoneState, failures_to_partial};
@@ -69,7 +69,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 fn disrupted(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for zone in &context.zones.zones {
+    for zone in context.zones.known() {
         if zone.state == ZoneState::Normal {
             continue;
         }
@@ -106,7 +106,8 @@ fn disrupted(context: &Context<'_>, findings: &mut Findings<'_>) {
 }
 
 fn all_down(context: &Context<'_>, findings: &mut Findings<'_>) {
-    if context.zones.all_fully_disrupted {
+    let has_unknown = context.nodes().any(Node::lacks_conditions);
+    if context.zones.all_fully_disrupted && !has_unknown {
         let zones: Vec<_> = context.zones.zones.iter().filter(|z| z.size > 0).collect();
         let nodes = zones.iter().map(|zone| zone.size).sum();
         let says =
@@ -119,7 +120,7 @@ fn all_down(context: &Context<'_>, findings: &mut Findings<'_>) {
 }
 
 fn next_stops(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for zone in &context.zones.zones {
+    for zone in context.zones.known() {
         let Some(border) = failures_to_partial(zone.size, &context.settings) else {
             continue;
         };

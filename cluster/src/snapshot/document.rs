@@ -12,22 +12,24 @@ use nodelife_core::snapshot::Source;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::gathered::Gathered;
+use super::go_names;
 use super::kinds::ObjectKind;
 use super::piece::{Kept, Piece, StreamError};
 use super::shape;
 use super::stream::{Inside, Stream};
 use super::write::KIND;
 
-/// Reads all documents of a stream.
-pub(super) fn read(stream: &mut Stream<'_>) -> Result<Gathered, StreamError> {
-    let mut all = Gathered::default();
+/// Reads all documents of a stream. Up to an error, `all` has what could be read.
+pub(super) fn read(stream: &mut Stream<'_>, all: &mut Gathered) -> Result<(), StreamError> {
     while let Some(inside) = stream.document()? {
         let mut document = Document::default();
-        document.read(stream, inside)?;
-        document.end(stream)?;
+        let read = document.read(stream, inside);
+        let ended = document.end(stream);
+        document.gathered.weigh();
         all.absorb(document.gathered);
+        read.and(ended)?;
     }
-    Ok(all)
+    Ok(())
 }
 
 /// A document that is being read.
@@ -62,6 +64,17 @@ impl Document {
                 "apiVersion" => self.api_version = Some(stream.value()?),
                 "kind" => self.kind = Some(stream.value()?),
                 "items" if self.may_be_list() => self.items(stream)?,
+                "Items" if self.kind.is_none() => {
+                    self.has_items = true;
+                    stream.list(|piece| {
+                        let text = go_names::object(piece.read()?).to_string().into_bytes();
+                        self.untyped.push(Kept {
+                            text,
+                            ..piece.keep()
+                        });
+                        Ok(())
+                    })?;
+                }
                 "kubeletconfig" if self.kind.is_none() => {
                     self.is_configz = true;
                     self.gathered.kubelet_configs.push(stream.value()?);
@@ -90,15 +103,16 @@ impl Document {
         }
         let (api_version, kind) = match (self.api_version.take(), self.kind.take()) {
             (Some(api_version), Some(kind)) => (api_version, kind),
-            (None, None) => return self.typed(),
-            _ => {
-                let what = if self.has_items { "list" } else { "document" };
-                return Err(stream.over(&format!(
-                    "the {what} ends before its apiVersion and kind; it is truncated"
-                )));
+            // `kubectl` sorts the fields, and YAML may end behind any of them.
+            (Some(_), None) if self.has_items => {
+                self.typed()?;
+                return Err(stream.over("the list ends before its kind; it is truncated"));
             }
+            _ => return self.typed(),
         };
-        if kind == KIND {
+        let group = |version: &str| version.split('/').next().map(str::to_owned);
+        if kind == KIND && group(&api_version) == group(API_VERSION) {
+            self.gathered.snapshots += 1;
             if api_version != API_VERSION {
                 return Err(stream.over(&format!(
                     "a snapshot of version {api_version}; this program reads {API_VERSION}"
@@ -115,16 +129,16 @@ impl Document {
             self.gathered.kubelet_configs.push(object.piece().read()?);
             return Ok(());
         }
+        let items = self.items_of(&api_version, &kind);
         if kind.ends_with("List") && !self.has_items {
             return Err(stream.over("the list has no items; it may be truncated"));
         }
-        let items = self.items_of(&api_version, &kind);
         if !kind.ends_with("List") {
             self.gathered.foreign(&api_version, &kind);
         }
         for item in std::mem::take(&mut self.untyped) {
             match items {
-                Items::ObjectKind(known) => self.gathered.object(known, item.piece())?,
+                Items::ObjectKind(known) => self.gathered.item(known, item.piece())?,
                 Items::Mixed => self.gathered.foreign(&api_version, &kind),
                 Items::Foreign => {}
             }
@@ -142,7 +156,7 @@ impl Document {
         };
         for object in &objects {
             match shape::kind_of(object.piece())? {
-                Some(known) if self.has_items => self.gathered.object(known, object.piece())?,
+                Some(known) if self.has_items => self.gathered.item(known, object.piece())?,
                 Some(known) => self.gathered.single(known, object.piece())?,
                 None => self
                     .gathered
@@ -176,7 +190,7 @@ impl Document {
             _ => Items::Mixed,
         };
         stream.list(|piece| match items {
-            Items::ObjectKind(known) => self.gathered.object(known, piece),
+            Items::ObjectKind(known) => self.gathered.item(known, piece),
             Items::Foreign => Ok(()),
             Items::Mixed => self.item(piece),
         })
@@ -190,7 +204,7 @@ impl Document {
             return Ok(());
         };
         if let Some(known) = ObjectKind::find(&api_version, &kind) {
-            return self.gathered.object(known, piece);
+            return self.gathered.item(known, piece);
         }
         if kind == "KubeletConfiguration" {
             self.gathered.kubelet_configs.push(piece.read()?);
@@ -212,7 +226,6 @@ impl Document {
             "workloads" => return stream.list(|piece| gathered.workload(piece)),
             "takenAt" => snapshot.taken_at = stream.value()?,
             "clock" => snapshot.clock = stream.value()?,
-            "singleNode" => snapshot.single_node = stream.value()?,
             "serverVersion" => snapshot.server_version = stream.value()?,
             "kubeletConfigs" => snapshot.kubelet_configs = stream.value()?,
             "counts" => self.counts = stream.value()?,
@@ -226,7 +239,6 @@ impl Document {
 
     /// Reads the members before the kind of a snapshot, and checks that none is missing.
     fn snapshot(&mut self, stream: &Stream<'_>) -> Result<(), StreamError> {
-        self.gathered.snapshots += 1;
         for (key, kept) in std::mem::take(&mut self.kept) {
             self.member(&key, &mut Stream::again(&kept, &mut kept.text.as_slice()))?;
         }

@@ -1,26 +1,23 @@
 //! Reads snapshots from files: our own format, and the output of `kubectl get -o json|yaml`.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
-use foldhash::{HashMap, HashSet};
 use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::object::Node;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 use serde::de::{Deserialize, Deserializer, Error as _};
 use thiserror::Error;
 
 use super::archive;
+use super::complete::complete;
 use super::document;
 use super::gathered::Gathered;
-use super::kinds::{Kind, Visitor, each_kind, source_of};
+use super::kinds::ObjectKind;
 use super::piece::StreamError;
 use super::stream::Stream;
-use crate::listing::Object;
 
 /// Bytes read at once.
 const BUFFER: usize = 128 << 10;
@@ -28,9 +25,13 @@ const BUFFER: usize = 128 << 10;
 /// The path that stands for standard input.
 const STDIN: &str = "-";
 
-/// Kinds that every cluster has some of: where they are there, the workloads are taken
-/// for complete, since an owner that is in no list counts as gone.
-const REQUIRED_WORKLOADS: [&str; 2] = ["ReplicaSet", "DaemonSet"];
+/// How compressed files begin that are not read.
+const PACKED: [(&[u8], &str); 4] = [
+    (b"\xfd7zXZ\0", "xz"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"BZh", "bzip2"),
+    (b"PK\x03\x04", "zip"),
+];
 
 /// Why files give no snapshot.
 #[derive(Debug, Error)]
@@ -41,6 +42,9 @@ pub enum FileError {
     /// The compressed stream ends in the middle, or is none.
     #[error("failed to unpack {}: {reason}; write the file again", .path.display())]
     Gzip { path: PathBuf, reason: String },
+    /// Compressed in another way than gzip.
+    #[error("{} is compressed with {format}, which is not supported: unpack it first", .path.display())]
+    Packed { path: PathBuf, format: &'static str },
     /// The text ends in the middle.
     #[error("{} is truncated: it ends at line {line} column {column} inside a value; write it again", .path.display())]
     Truncated {
@@ -79,16 +83,20 @@ pub enum FileError {
 #[derive(Debug, Default)]
 pub struct FromFiles {
     pub snapshot: Snapshot,
-    /// How many files of folders and archives have no objects that nodelife reads.
-    pub left_out: usize,
+    /// Files of folders and archives without objects that nodelife reads.
+    pub foreign: Vec<String>,
+    /// Files of folders and archives that cannot be read, and show no such object; with the reason.
+    pub broken: Vec<String>,
+    /// Objects that are not of the form of their kind, with the reason.
+    pub undecodable: Vec<String>,
     /// Nodes that the files have more than once, with different UIDs.
     pub contradictory_nodes: Vec<Str>,
 }
 
 /// Reads a snapshot out of files, folders (`*.json`, `*.yaml`, `*.yml`, gzip or not, what `sos`
 /// names after `kubectl get -o json`, and those of folders in them) and standard input (`-`), all
-/// put together. An archive (`*.tar`, `*.tar.gz`, `*.tgz`) is read as a folder. Files of folders
-/// without objects that can be read here are counted.
+/// put together. An archive (`*.tar`, `*.tar.gz`, `*.tgz`) is read as a folder. A file of a folder
+/// that has nothing to read here is left out, broken or not.
 ///
 /// An object that is in several files counts once. What none of them holds is named
 /// in [`Snapshot::missing`].
@@ -97,71 +105,123 @@ pub struct FromFiles {
 ///
 /// [`FileError`], with the file, the place and what to do.
 pub fn read(paths: &[PathBuf]) -> Result<FromFiles, FileError> {
-    let mut all = Gathered::default();
-    let mut snapshots = Vec::new();
-    let mut left_out = 0;
-    let mut take = |path: &Path, gathered: Gathered| {
-        let name = path.display().to_string();
-        snapshots.extend(std::iter::repeat_n(name, gathered.snapshots));
-        all.absorb(gathered);
-    };
+    let mut reader = Reader::default();
     for path in paths {
+        let before = reader.taken;
         if path.as_os_str() == STDIN {
             let input = BufReader::with_capacity(BUFFER, io::stdin());
+            let mut gathered = Gathered::default();
             let stdin = Path::new("standard input");
-            take(stdin, read_stream(stdin, input)?);
+            read_stream(stdin, input, &mut gathered)?;
+            reader.take(stdin, gathered);
         } else if path.is_dir() {
-            let files = files(path)?;
-            let before = left_out;
-            for file in &files {
-                match read_file(file) {
-                    Ok(gathered) => take(file, gathered),
-                    Err(FileError::Foreign { .. }) => left_out += 1,
-                    Err(error) => return Err(error),
-                }
-            }
-            if left_out - before == files.len() {
-                let path = path.clone();
-                return Err(FileError::Nothing { path });
+            for file in files(path)? {
+                reader.one_of_many(&file, |all| read_file(&file, all))?;
             }
         } else if archive::is_archive(path) {
-            left_out += read_archive(path, &mut take)?;
+            reader.archive(path)?;
         } else {
-            take(path, read_file(path)?);
+            let mut gathered = Gathered::default();
+            read_file(path, &mut gathered)?;
+            reader.take(path, gathered);
+        }
+        if reader.taken == before {
+            let path = path.clone();
+            let nothing = FileError::Nothing { path };
+            return Err(reader.first_error.unwrap_or(nothing));
         }
     }
-    if snapshots.len() > 1 {
-        let names = snapshots;
-        return Err(FileError::SeveralSnapshots { names });
-    }
-    Ok(complete(all, left_out))
+    reader.end()
 }
 
-/// Reads the documents of an archive; the number of those without objects that can be read here.
-fn read_archive(path: &Path, take: &mut impl FnMut(&Path, Gathered)) -> Result<usize, FileError> {
-    let (mut all, mut left_out) = (0, 0);
-    let broken = |error| gzip_error(path, &error);
-    archive::each(path, broken, |name, input| {
-        if !is_document(name) {
-            return Ok(());
+/// What was read so far.
+#[derive(Default)]
+struct Reader {
+    all: Gathered,
+    read: FromFiles,
+    /// How many files were of use.
+    taken: usize,
+    /// The first file or object that was left out because it is broken.
+    first_error: Option<FileError>,
+    /// The file of each whole snapshot.
+    snapshots: Vec<String>,
+}
+
+impl Reader {
+    fn take(&mut self, path: &Path, mut gathered: Gathered) {
+        name_configurations(path, &mut gathered);
+        self.taken += 1;
+        let name = path.display().to_string();
+        // Of every namespace, these two are left out by nobody, and have no pods.
+        if gathered.empty_pod_lists > 1 || gathered.empty_pod_lists > 0 && is_public(&name) {
+            gathered.whole.insert(Source::Pods);
         }
-        all += 1;
-        let file = path.join(name);
-        match read_stream(&file, BufReader::with_capacity(BUFFER, input)) {
-            Ok(mut gathered) => {
-                name_configurations(&file, &mut gathered)?;
-                take(&file, gathered);
+        for (_, reason) in &gathered.undecodable {
+            let error = malformed(path, reason.clone());
+            self.read.undecodable.push(error.to_string());
+            self.first_error.get_or_insert(error);
+        }
+        self.snapshots
+            .extend(std::iter::repeat_n(name, gathered.snapshots));
+        self.all.absorb(gathered);
+    }
+
+    /// Takes what a file of a folder or an archive has; leaves out one that has nothing.
+    fn one_of_many(
+        &mut self,
+        path: &Path,
+        read: impl FnOnce(&mut Gathered) -> Result<(), FileError>,
+    ) -> Result<(), FileError> {
+        let mut gathered = Gathered::default();
+        match read(&mut gathered) {
+            Ok(()) => {
+                // A must-gather has a file for each node, and a cluster may have only one.
+                let folder = path.parent().and_then(Path::file_name);
+                if folder.is_some_and(|folder| folder == "nodes" || folder == "node") {
+                    gathered.single_nodes = 0;
+                }
+                self.take(path, gathered);
             }
-            Err(FileError::Foreign { .. }) => left_out += 1,
+            Err(FileError::Foreign { .. }) => self.read.foreign.push(path.display().to_string()),
+            Err(error) if !gathered.is_of_use() => {
+                self.read.broken.push(error.to_string());
+                self.first_error.get_or_insert(error);
+            }
             Err(error) => return Err(error),
         }
         Ok(())
-    })?;
-    if left_out == all {
-        let path = path.to_owned();
-        return Err(FileError::Nothing { path });
     }
-    Ok(left_out)
+
+    fn archive(&mut self, path: &Path) -> Result<(), FileError> {
+        let broken = |error| gzip_error(path, &error);
+        archive::each(path, broken, |name, input| {
+            if !is_document(name) {
+                return Ok(());
+            }
+            let file = path.join(name);
+            let input = BufReader::with_capacity(BUFFER, input);
+            self.one_of_many(&file, |all| read_stream(&file, input, all))
+        })
+    }
+
+    fn end(mut self) -> Result<FromFiles, FileError> {
+        if self.snapshots.len() > 1 {
+            let names = self.snapshots;
+            return Err(FileError::SeveralSnapshots { names });
+        }
+        (self.read.snapshot, self.read.contradictory_nodes) = complete(self.all);
+        let count = |source: &Source| self.read.snapshot.count(*source);
+        let is_empty = Source::ALL.iter().all(|source| count(source) == 0);
+        match self.first_error {
+            Some(error) if is_empty && !self.read.undecodable.is_empty() => Err(error),
+            _ => Ok(self.read),
+        }
+    }
+}
+
+/// Whether the list is of a namespace that every cluster has, and nobody reads alone.
+fn is_public(name: &str) -> bool {
+    name.contains("kube-public") || name.contains("kube-node-lease")
 }
 
 /// The files of a folder in the order of their names. Links to folders are not followed: they may
@@ -206,70 +266,76 @@ fn is_document(path: &Path) -> bool {
         || name.contains("_get_-o_json_")
 }
 
-fn read_file(path: &Path) -> Result<Gathered, FileError> {
+fn read_file(path: &Path, all: &mut Gathered) -> Result<(), FileError> {
     let file = File::open(path).map_err(|source| unreadable(path, source))?;
-    let mut gathered = read_stream(path, BufReader::with_capacity(BUFFER, file))?;
-    name_configurations(path, &mut gathered)?;
-    Ok(gathered)
+    read_stream(path, BufReader::with_capacity(BUFFER, file), all)
 }
 
 /// A kubelet's configuration does not say whose it is: the file's name does.
-fn name_configurations(path: &Path, gathered: &mut Gathered) -> Result<(), FileError> {
+fn name_configurations(path: &Path, gathered: &mut Gathered) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     let node = name.rsplit_once('.').map_or(name, |(node, _)| node);
     for document in std::mem::take(&mut gathered.kubelet_configs) {
-        let configuration = KubeletConfiguration::from_configz(document)
-            .map_err(|error| malformed(path, error.to_string()))?;
-        let configs = &mut gathered.snapshot.kubelet_configs;
-        configs.insert(Str::from(node), configuration);
+        match KubeletConfiguration::from_configz(document) {
+            Ok(configuration) => {
+                let configs = &mut gathered.snapshot.kubelet_configs;
+                configs.insert(Str::from(node), configuration);
+            }
+            Err(error) => {
+                let reason = (Source::KubeletConfigs, error.to_string());
+                gathered.undecodable.push(reason);
+            }
+        }
     }
-    Ok(())
 }
 
-fn read_stream(path: &Path, mut input: impl BufRead) -> Result<Gathered, FileError> {
+/// Up to an error, `all` has what could be read.
+fn read_stream(path: &Path, mut input: impl BufRead, all: &mut Gathered) -> Result<(), FileError> {
     let start = input.fill_buf();
     let start = start.map_err(|source| unreadable(path, source))?;
-    let gathered = if start.starts_with(&[0x1f, 0x8b]) {
-        let unpacked = MultiGzDecoder::new(input);
-        read_documents(path, BufReader::with_capacity(BUFFER, unpacked), true)
-    } else {
-        read_documents(path, input, false)
-    }?;
-    let nothing =
-        gathered.snapshots == 0 && gathered.kinds.is_empty() && gathered.kubelet_configs.is_empty();
-    if nothing {
-        let found = if gathered.foreign.is_empty() {
-            "it is empty".to_owned()
-        } else {
-            let kinds: Vec<_> = gathered.foreign.into_iter().collect();
-            format!("it has {}", kinds.join(", "))
-        };
-        return Err(FileError::Foreign {
-            path: path.to_owned(),
-            found,
-        });
+    if let Some((_, format)) = PACKED.iter().find(|(magic, _)| start.starts_with(magic)) {
+        let path = path.to_owned();
+        return Err(FileError::Packed { path, format });
     }
-    Ok(gathered)
+    if start.starts_with(&[0x1f, 0x8b]) {
+        let unpacked = MultiGzDecoder::new(input);
+        read_documents(path, BufReader::with_capacity(BUFFER, unpacked), true, all)?;
+    } else {
+        read_documents(path, input, false, all)?;
+    }
+    if all.is_of_use() {
+        return Ok(());
+    }
+    let found = if all.foreign.is_empty() {
+        "it is empty".to_owned()
+    } else {
+        let kinds: Vec<_> = all.foreign.iter().map(String::as_str).collect();
+        format!("it has {}", kinds.join(", "))
+    };
+    let path = path.to_owned();
+    Err(FileError::Foreign { path, found })
 }
 
 fn read_documents(
     path: &Path,
     mut input: impl BufRead,
     packed: bool,
-) -> Result<Gathered, FileError> {
+    all: &mut Gathered,
+) -> Result<(), FileError> {
     let start = input.fill_buf();
     let start = start.map_err(|error| json_error(path, StreamError::Io(error), packed))?;
+    let is_ours = is_of_kubernetes(start);
     if start.trim_ascii_start().first() == Some(&b'{') {
-        let is_ours = is_of_kubernetes(start);
-        let read = document::read(&mut Stream::new(&mut input));
+        let read = document::read(&mut Stream::new(&mut input), all);
         return read.map_err(|error| of_other_kind(json_error(path, error, packed), is_ours));
     }
-    let is_ours = is_of_kubernetes(start);
-    let mut all = Gathered::default();
+    let shown = ObjectKind::shown(&String::from_utf8_lossy(start));
     for document in yaml_documents(&mut input) {
         let Json(text) = document.map_err(|error| {
-            let reason = error.without_snippet().to_string();
+            // What is broken may be what is read here.
+            shown.inspect(|kind| all.listed(*kind));
+            let reason = parse_error(&error.without_snippet().to_string());
             of_other_kind(malformed(path, reason), is_ours)
         })?;
         if text == b"null" {
@@ -279,10 +345,19 @@ fn read_documents(
             all.unknown("no snapshot, list or object of Kubernetes");
             continue;
         }
-        let read = document::read(&mut Stream::new(&mut &text[..]));
-        all.absorb(read.map_err(|error| malformed(path, error.reason()))?);
+        let read = document::read(&mut Stream::made(&mut &text[..]), all);
+        read.map_err(|error| malformed(path, error.to_string()))?;
     }
-    Ok(all)
+    Ok(())
+}
+
+/// The parser's words with one place, the innermost, and without its advice to programmers.
+fn parse_error(text: &str) -> String {
+    let mut parts = text.split(" at line ");
+    let what = parts.next().unwrap_or_default();
+    let what = what.split(", set ").next().unwrap_or_default();
+    let place = parts.next().map(|place| format!(" at line {place}"));
+    what.to_owned() + &place.unwrap_or_default()
 }
 
 /// Whether the start of a file names a field of Kubernetes' objects.
@@ -364,97 +439,5 @@ fn gzip_error(path: &Path, error: &io::Error) -> FileError {
     FileError::Gzip {
         path: path.to_owned(),
         reason,
-    }
-}
-
-/// Drops what is there twice, and names what is not there.
-fn complete(all: Gathered, left_out: usize) -> FromFiles {
-    let mut snapshot = all.snapshot;
-    let contradictory_nodes = contradictory(&snapshot.nodes);
-    each_kind(&mut Once(&mut snapshot));
-    if all.snapshots == 0 {
-        snapshot.single_node = all.single_nodes > 0 && snapshot.nodes.len() == 1;
-    }
-    for source in Source::ALL {
-        let here = match source {
-            Source::Workloads => REQUIRED_WORKLOADS
-                .iter()
-                .all(|kind| all.kinds.contains(kind)),
-            Source::KubeletConfigs => !snapshot.kubelet_configs.is_empty(),
-            Source::NodeAuthorizer => snapshot.node_authorizer.is_some(),
-            Source::NodeRestriction => snapshot.node_restriction.is_some(),
-            // The snapshot itself says whether it has one.
-            Source::Clock => true,
-            _ => all.kinds.iter().any(|kind| source_of(kind) == Some(source)),
-        };
-        if here {
-            snapshot.missing.remove(&source);
-        } else if all.snapshots == 0 {
-            let reason = format!("is in none of the files; add {}", how_to_get(source));
-            snapshot.missing.insert(source, Str::from(reason));
-        }
-    }
-    FromFiles {
-        snapshot,
-        left_out,
-        contradictory_nodes,
-    }
-}
-
-/// The names of nodes that are there as several objects, of several clusters or times.
-fn contradictory(nodes: &[Node]) -> Vec<Str> {
-    let mut uids: HashMap<&str, &str> = HashMap::default();
-    let mut names = BTreeSet::new();
-    for node in nodes {
-        let meta = &node.metadata;
-        let first = *uids.entry(&meta.name).or_insert(&meta.uid);
-        if meta.uid != first {
-            names.insert(meta.name.clone());
-        }
-    }
-    names.into_iter().collect()
-}
-
-/// Drops objects that a list has already.
-struct Once<'a>(&'a mut Snapshot);
-
-impl Visitor for Once<'_> {
-    fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
-        kind.change_list(self.0, |list| {
-            let hasher = foldhash::fast::RandomState::default();
-            let mut seen = HashSet::with_capacity_and_hasher(list.len(), hasher);
-            list.retain(|object| {
-                let meta = object.metadata();
-                let key = (meta.namespace.clone(), meta.name.clone());
-                seen.insert(((kind.rank_of)(object), key))
-            });
-            list.shrink_to_fit();
-        });
-    }
-}
-
-fn how_to_get(source: Source) -> &'static str {
-    match source {
-        Source::Nodes => "`kubectl get nodes -o json`",
-        Source::Leases => "`kubectl get leases -n kube-node-lease -o json`",
-        Source::Pods => "`kubectl get pods -A -o json`",
-        Source::Budgets => "`kubectl get poddisruptionbudgets -A -o json`",
-        Source::Workloads => {
-            "`kubectl get \
-             deployments,replicasets,statefulsets,daemonsets,jobs,replicationcontrollers -A -o \
-             json`"
-        }
-        Source::KubeletConfigs => {
-            "`kubectl get --raw /api/v1/nodes/NODE/proxy/configz` as configz/NODE.json"
-        }
-        Source::Volumes => "`kubectl get persistentvolumes -o json`",
-        Source::VolumeAttachments => "`kubectl get volumeattachments -o json`",
-        Source::CsiNodes => "`kubectl get csinodes -o json`",
-        Source::SigningRequests => "`kubectl get certificatesigningrequests -o json`",
-        Source::ClusterRoles => "`kubectl get clusterroles -o json`",
-        Source::ClusterRoleBindings => "`kubectl get clusterrolebindings -o json`",
-        Source::Events => "`kubectl get events -A -o json`",
-        Source::NodeAuthorizer | Source::Clock => "a snapshot by `kubectl nodelife snapshot`",
-        Source::NodeRestriction => "a snapshot by `kubectl nodelife snapshot --probe`",
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use nodelife_core::object::Workload;
-use nodelife_core::snapshot::Snapshot;
+use nodelife_core::snapshot::{Snapshot, Source};
 use serde_json::Value;
 
-use super::kinds::{Kind, ObjectKind, Visitor, each_kind};
+use super::kinds::{Kind, ObjectKind, Visitor, each_kind, source_of};
 use super::piece::{Piece, StreamError};
 use crate::listing::Object;
 use crate::wire::Sharing;
@@ -24,6 +24,12 @@ pub(super) struct Gathered {
     pub(super) kinds: BTreeSet<&'static str>,
     /// Kinds that are of no use here, `apiVersion kind`.
     pub(super) foreign: BTreeSet<String>,
+    /// Sources that a list has of several namespaces: of all, since a list is of one or of all.
+    pub(super) whole: BTreeSet<Source>,
+    /// Lists of pods without a pod.
+    pub(super) empty_pod_lists: usize,
+    /// Objects that are not of the form of their kind, with the reason.
+    pub(super) undecodable: Vec<(Source, String)>,
     /// Configurations of kubelets, as configz shows them.
     pub(super) kubelet_configs: Vec<Value>,
     sharing: Sharing,
@@ -40,7 +46,6 @@ impl Gathered {
         if to.taken_at.is_none() {
             (to.taken_at, to.clock) = (from.taken_at, from.clock);
         }
-        to.single_node |= from.single_node;
         to.node_authorizer = to.node_authorizer.take().or(from.node_authorizer);
         to.node_restriction = to.node_restriction.take().or(from.node_restriction);
         to.server_version = to.server_version.take().or(from.server_version);
@@ -48,7 +53,32 @@ impl Gathered {
         self.single_nodes += other.single_nodes;
         self.kinds.extend(other.kinds);
         self.foreign.extend(other.foreign);
+        self.whole.extend(other.whole);
+        self.empty_pod_lists += other.empty_pod_lists;
+        self.undecodable.extend(other.undecodable);
         self.kubelet_configs.extend(other.kubelet_configs);
+    }
+
+    /// Whether there is anything that can be read here.
+    pub(super) fn is_of_use(&self) -> bool {
+        self.snapshots > 0 || !self.kinds.is_empty() || !self.kubelet_configs.is_empty()
+    }
+
+    /// Notes what the namespaces of its objects say of a document that is at its end.
+    pub(super) fn weigh(&mut self) {
+        let here = &self.snapshot;
+        let mut namespaces = (here.pods.iter().map(|pod| &pod.metadata))
+            .chain(here.workloads.iter().map(|workload| &workload.metadata))
+            .chain(here.budgets.iter().map(|budget| &budget.metadata))
+            .chain(here.leases.iter().map(|lease| &lease.metadata))
+            .map(|meta| meta.namespace.as_str());
+        let first = namespaces.next();
+        if namespaces.any(|other| Some(other) != first) {
+            self.whole
+                .extend(self.kinds.iter().filter_map(|kind| source_of(kind)));
+        }
+        let has_pods = self.kinds.contains("Pod");
+        self.empty_pod_lists += usize::from(has_pods && here.pods.is_empty());
     }
 
     /// There is a list of this kind, or an object.
@@ -79,7 +109,21 @@ impl Gathered {
         object: Piece<'_>,
     ) -> Result<(), StreamError> {
         self.single_nodes += usize::from(kind.0 == "Node");
-        self.object(kind, object)
+        self.item(kind, object)
+    }
+
+    /// Reads an object of a list, or leaves it out if it is not of the form of its kind.
+    pub(super) fn item(&mut self, kind: ObjectKind, object: Piece<'_>) -> Result<(), StreamError> {
+        match self.object(kind, object) {
+            Err(error @ StreamError::Wrong { .. }) => {
+                self.listed(kind);
+                let source = source_of(kind.0);
+                self.undecodable
+                    .extend(source.map(|source| (source, error.to_string())));
+                Ok(())
+            }
+            read => read,
+        }
     }
 
     pub(super) fn object(

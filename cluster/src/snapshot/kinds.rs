@@ -180,6 +180,20 @@ impl ObjectKind {
         find(|head| head.group == group && head.kind == kind).map(|head| Self(head.kind))
     }
 
+    /// The kind of the first object in YAML that can be read here, if its first fields are those
+    /// that kubectl writes first.
+    pub(super) fn shown(yaml: &str) -> Option<Self> {
+        let fields = yaml.lines().map(|line| line.trim_start_matches(['-', ' ']));
+        let fields: Vec<&str> = fields.collect();
+        fields.windows(3).find_map(|fields| {
+            let [api_version, kind, "metadata:"] = fields else {
+                return None;
+            };
+            let api_version = api_version.strip_prefix("apiVersion: ")?;
+            Self::find(api_version, kind.strip_prefix("kind: ")?)
+        })
+    }
+
     /// The kind of the objects under this key of a snapshot; workloads are of several kinds.
     pub(super) fn of_list(key: &str) -> Option<Self> {
         // The key of a list is the name of its source.

@@ -3,9 +3,11 @@
 mod access;
 mod archive;
 mod collect;
+mod complete;
 mod document;
 mod file;
 mod gathered;
+mod go_names;
 pub mod kinds;
 mod piece;
 mod redact;

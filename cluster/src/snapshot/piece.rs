@@ -21,7 +21,7 @@ pub(super) enum StreamError {
     },
 }
 
-/// Line and column, from 1.
+/// Line and column, from 1; line 0 is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) line: usize,
@@ -35,6 +35,7 @@ impl fmt::Display for StreamError {
             Self::Cut(Place { line, column }) => {
                 write!(f, "it ends at line {line} column {column}")
             }
+            Self::Wrong { reason, place } if place.line == 0 => f.write_str(reason),
             Self::Wrong { reason, place } => {
                 write!(f, "{reason} at line {} column {}", place.line, place.column)
             }
@@ -45,14 +46,6 @@ impl fmt::Display for StreamError {
 impl std::error::Error for StreamError {}
 
 impl StreamError {
-    /// The error without its place.
-    pub(super) fn reason(self) -> String {
-        match self {
-            Self::Wrong { reason, .. } => reason,
-            other => other.to_string(),
-        }
-    }
-
     /// Names the object that is not what it has to be.
     pub(super) fn about(self, kind: &str, object: Piece<'_>) -> Self {
         let Self::Wrong { reason, place } = self else {

@@ -29,6 +29,14 @@ impl<'a> Stream<'a> {
         }
     }
 
+    /// A document that was made of another: its places mean nothing, and are none.
+    pub(super) fn made(input: &'a mut dyn BufRead) -> Self {
+        Self {
+            place: Place { line: 0, column: 0 },
+            ..Self::new(input)
+        }
+    }
+
     /// A piece again, out of `input`, which is its text; with the places that it had.
     pub(super) fn again(piece: &Kept, input: &'a mut dyn BufRead) -> Self {
         Self {

@@ -90,10 +90,11 @@ impl Node {
         self.condition("Ready").is_some_and(|c| c.status == "True")
     }
 
-    /// Whether the input left the conditions out: a kubelet posts its version and its conditions
-    /// together.
+    /// Whether the input left the status out: the node lifecycle controller gives each node that
+    /// has no condition Ready one within a minute (`tryUpdateNodeHealth`,
+    /// `pkg/controller/nodelifecycle/node_lifecycle_controller.go`, v1.36.3).
     pub fn lacks_conditions(&self) -> bool {
-        self.status.conditions.is_empty() && !self.status.node_info.kubelet_version.is_empty()
+        self.condition("Ready").is_none()
     }
 }
 

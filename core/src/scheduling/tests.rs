@@ -39,7 +39,7 @@ fn each_obstacle_is_named_with_its_nodes() {
         ..Taint::default()
     });
     let mut lost = node("d");
-    lost.status.conditions.clear();
+    lost.status.conditions[0].status = "Unknown".into();
     let nodes = [node("old"), node("a"), cordoned, tainted, lost];
     assert_eq!(said_of(&nodes, asking("p", "2")), "");
     assert_eq!(

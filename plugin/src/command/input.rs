@@ -170,10 +170,28 @@ pub(crate) fn from_files(input: &InputArgs, printer: &mut Printer) -> anyhow::Re
     }
     let mut read = snapshot::read(&files)?;
     read.snapshot.set_time(input.at);
-    if read.left_out > 0 {
-        let files = count(read.left_out, "file");
+    for (names, noun) in [
+        (read.foreign, "foreign file"),
+        (read.broken, "broken file"),
+        (read.undecodable, "undecodable object"),
+    ] {
+        if !names.is_empty() {
+            let first = format::first(3, names.iter().map(String::as_str));
+            let left_out = format!("{} left out: {first}", count(names.len(), noun));
+            match noun {
+                "foreign file" => printer.note(left_out),
+                _ => printer.warn(left_out),
+            }
+        }
+    }
+    let nodes = read.snapshot.nodes.iter();
+    let stripped = nodes.filter(|node| node.lacks_conditions());
+    let names: Vec<_> = stripped.map(|node| node.metadata.name.as_str()).collect();
+    if !names.is_empty() {
         printer.note(format_args!(
-            "{files} without nodes, pods or their like left out"
+            "the input has no status of {}, so whether they are ready is not known: {}",
+            count(names.len(), "node"),
+            format::list(names)
         ));
     }
     if let [first, ..] = read.contradictory_nodes.as_slice() {
@@ -242,6 +260,7 @@ pub(crate) fn select_nodes<'a>(
         selector: node.selector.clone(),
         ..Selection::default()
     };
+    need_nodes(snapshot)?;
     check_nodes(snapshot, &selection.nodes, input)?;
     let nodes = snapshot.nodes.iter();
     let mut nodes: Vec<&Node> = nodes.filter(|node| selection.wants_node(node)).collect();
@@ -249,11 +268,30 @@ pub(crate) fn select_nodes<'a>(
     Ok(nodes)
 }
 
+/// Warns of nodes and pods that are not in the input, beside those that are.
+pub(crate) fn warn_of_parts(snapshot: &Snapshot, printer: &mut Printer) {
+    for source in [Source::AllNodes, Source::AllPods] {
+        if let Some(why) = snapshot.why_missing(source) {
+            printer.warn(why);
+        }
+    }
+}
+
+/// # Errors
+///
+/// The nodes were not read, and why.
+pub(crate) fn need_nodes(snapshot: &Snapshot) -> anyhow::Result<()> {
+    match snapshot.why_missing(Source::Nodes) {
+        Some(reason) => anyhow::bail!("failed to read the nodes: {reason}"),
+        None => Ok(()),
+    }
+}
+
 /// Checks that each of these nodes is there.
 ///
 /// # Errors
 ///
-/// The API server's own words for one that is not.
+/// The API server's own words for one that is not; or that no node was read.
 pub(crate) fn check_nodes(
     snapshot: &Snapshot,
     names: &[Str],
@@ -266,6 +304,7 @@ pub(crate) fn check_nodes(
     match names.iter().find(|name| !known(name)) {
         None => Ok(()),
         Some(name) => {
+            need_nodes(snapshot)?;
             let place = if input.files.is_empty() {
                 ""
             } else {

@@ -128,9 +128,11 @@ fn snapshot() -> Value {
     let whole = Snapshot {
         taken_at: Some(jiff::Timestamp::UNIX_EPOCH),
         clock: Clock::Given,
-        single_node: true,
         server_version: Some("v1.36.3".into()),
-        missing: Source::ALL.map(|source| (source, "".into())).into(),
+        missing: (Source::ALL.into_iter())
+            .chain([Source::AllNodes, Source::AllPods])
+            .map(|source| (source, "".into()))
+            .collect(),
         kubelet_configs: [("".into(), allocatable::KubeletConfiguration::default())].into(),
         volumes: Some(Vec::new()),
         volume_attachments: Some(Vec::new()),
@@ -188,10 +190,6 @@ fn of_field(name: &str, value: &Value) -> Value {
         "clock" => json!({
             "enum": ["apiServer", "given", "newestHeartbeat"],
             "description": "Whose time takenAt is; the API server's where it is not said.",
-        }),
-        "singleNode" => json!({
-            "type": "boolean",
-            "description": "The input is a single Node, and says nothing of the rest of the cluster.",
         }),
         "serverVersion" => json!({
             "type": "string", "description": "gitVersion of the API server.",

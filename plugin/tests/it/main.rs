@@ -21,6 +21,7 @@ mod hostile_server;
 mod json_schema;
 mod man;
 mod nodes;
+mod parts;
 mod pty;
 mod schema;
 mod terminal;

@@ -274,7 +274,7 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
         .max(ready.last_heartbeat_time)
         .or(ready.last_transition_time)
         .map(|t| context.seconds_since(t));
-    let pods = context.snapshot.why_missing(Source::Pods).is_none();
+    let pods = context.snapshot.why_pods_missing().is_none();
     let pods = pods.then(|| context.active_pods_on(&node.metadata.name).count());
     let heard = match since {
         None => "no heartbeat yet ({reason}); ",
@@ -302,7 +302,7 @@ fn with_taint_outlook<'a>(
     if !nodelife_core::zone::waits_for_taint(node) {
         return found.and("tainted NoExecute");
     }
-    if context.snapshot.single_node {
+    if !context.snapshot.has(Source::AllNodes) {
         return found.and("not tainted NoExecute yet");
     }
     let zone = context.zones.zone_of(&node.metadata.labels);

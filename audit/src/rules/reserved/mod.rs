@@ -189,7 +189,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-RES-017",
         severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
+        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
         title: "huge pages are allocated but no pod requests them",
         why: "The kubelet subtracts their memory from Allocatable even if no pod uses them.",
         fix: "Remove the huge pages from the kernel's arguments, or let pods request them.",
@@ -222,7 +222,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-RES-022",
         severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
+        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
         title: "DaemonSets and static pods use a large share of the node",
         why: "These pods run on every node before any workload. Above 30 %, the nodes are too \
               small for them.",

@@ -201,7 +201,8 @@ fn a_single_node_is_no_cluster() {
             .collect()
     };
     assert!(rules(&snapshot).contains(&"NL-ZON-002".to_owned()));
-    snapshot.single_node = true;
+    let why = "the input is a single Node".into();
+    snapshot.missing = [(nodelife_core::snapshot::Source::AllNodes, why)].into();
     let found = rules(&snapshot);
     assert!(found.contains(&"NL-HB-002".to_owned()), "{found:?}");
     for rule in [

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_audit::{Check, Finding, Rule, Selection};
 use nodelife_core::snapshot::{Clock, Snapshot, Source};
+use nodelife_core::text::Str;
 use serde_json::Value;
 
 use super::{cluster, fixtures, with_target};
@@ -99,7 +100,7 @@ fn one_node_has_the_findings_that_it_has_among_others() {
         };
         let single = Snapshot {
             nodes: vec![node.clone()],
-            single_node: true,
+            missing: [(Source::AllNodes, "it is a single Node".into())].into(),
             // Facts about the cluster.
             taken_at: dated.taken_at,
             server_version: whole.server_version.clone(),
@@ -226,13 +227,59 @@ fn a_rule_needs_no_data_but_its_sources() {
         true,
         |_| true,
         |rule, snapshot| {
-            let unread = Source::ALL.into_iter();
+            let unread = Source::ALL.into_iter().chain([Source::AllPods]);
             let unread = unread.filter(|source| !rule.sources.contains(source));
             unread
                 .map(|source| (source.noun().to_owned(), without(snapshot, source)))
                 .collect()
         },
     );
+}
+
+/// Of the namespaces whose pods were read, each rule says what it says of them with all pods.
+#[test]
+fn pods_of_some_namespaces_are_judged_as_with_all() {
+    let (mut kept, mut skipped) = (0, 0);
+    for fixture in fixtures() {
+        let rule = nodelife_audit::find(fixture.rule).unwrap();
+        let mut whole = cluster::healthy();
+        (fixture.fires)(&mut whole);
+        let says = |snapshot: &Snapshot| -> BTreeSet<(Option<Str>, Str)> {
+            let selection = Selection {
+                rules: vec![rule.id.into()],
+                ..with_target()
+            };
+            let audit = nodelife_audit::audit(snapshot, &selection, Timestamp::MAX);
+            let found = audit.findings.into_iter().map(|finding| finding.subject);
+            found.map(|about| (about.namespace, about.name)).collect()
+        };
+        let all = says(&whole);
+        let pods = whole.pods.iter();
+        let namespaces: BTreeSet<_> = pods.map(|pod| &pod.metadata.namespace).collect();
+        for namespace in namespaces {
+            let mut part = whole.clone();
+            part.pods.retain(|pod| pod.metadata.namespace != *namespace);
+            part.missing.insert(Source::AllPods, "some only".into());
+            let found = says(&part);
+            if rule.sources.contains(&Source::AllPods) {
+                assert!(found.is_empty(), "{}: {found:?}", rule.id);
+                skipped += 1;
+                continue;
+            }
+            assert!(found.is_subset(&all), "{}: {found:?}, {all:?}", rule.id);
+            for lost in all.difference(&found) {
+                // A fact about a node or the cluster may be one of the pods that are left out.
+                let place = lost.0.as_ref();
+                assert!(
+                    place.is_none_or(|place| place == namespace),
+                    "{}: {lost:?}",
+                    rule.id
+                );
+            }
+            kept += found.len();
+        }
+    }
+    assert!(kept > 100 && skipped > 20, "{kept}, {skipped}");
 }
 
 /// The cluster as somebody sees it who may not read this.
@@ -256,6 +303,7 @@ fn without(snapshot: &Snapshot, source: Source) -> Snapshot {
         Source::NodeAuthorizer => snapshot.node_authorizer = None,
         Source::NodeRestriction => snapshot.node_restriction = None,
         Source::Clock => snapshot.clock = Clock::NewestHeartbeat,
+        Source::AllNodes | Source::AllPods => {}
     }
     snapshot
 }

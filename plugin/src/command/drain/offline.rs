@@ -13,7 +13,7 @@ use crate::exit::ExitStatus;
 use crate::output::Printer;
 
 /// The data that a plan needs.
-const NEEDED: [Source; 2] = [Source::Nodes, Source::Pods];
+const NEEDED: [Source; 3] = [Source::Nodes, Source::Pods, Source::AllPods];
 
 /// Prints the plan for the nodes as the files show them.
 pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {

@@ -18,9 +18,11 @@ pub(super) async fn run(
 ) -> anyhow::Result<ExitStatus> {
     let wanted = Wanted::new([Source::Nodes, Source::Pods], ConfigzArgs::default());
     let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;
+    input::need_nodes(&snapshot)?;
     if let Some(reason) = snapshot.why_missing(Source::Pods) {
         anyhow::bail!("cannot predict what happens to the pods: pods not read: {reason}");
     }
+    input::warn_of_parts(&snapshot, printer);
     let named = NodeArgs {
         nodes: vec![args.node],
         selector: None,

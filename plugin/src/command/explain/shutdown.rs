@@ -26,9 +26,11 @@ pub(super) async fn run(
     let from_files = configuration::of_files(&args.kubelet, &EvictionArgs::default())?;
     let wanted = Wanted::new([Source::Nodes, Source::Pods], args.kubelet.configz);
     let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;
+    input::need_nodes(&snapshot)?;
     if let Some(reason) = snapshot.why_missing(Source::Pods) {
         anyhow::bail!("cannot predict what happens to the pods: pods not read: {reason}");
     }
+    input::warn_of_parts(&snapshot, printer);
     let nodes = input::select_nodes(&snapshot, &args.node, &args.input)?;
     let mut report = ShutdownReport::default();
     let mut unknown = Vec::new();

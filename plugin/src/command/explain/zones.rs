@@ -17,6 +17,10 @@ pub(super) async fn run(
 ) -> anyhow::Result<ExitStatus> {
     let wanted = Wanted::new([Source::Nodes], ConfigzArgs::default());
     let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;
+    input::need_nodes(&snapshot)?;
+    if let Some(why) = snapshot.why_missing(Source::AllNodes) {
+        anyhow::bail!("cannot judge zones without all their nodes: {why}");
+    }
     let settings = args.controller.settings(snapshot.server_version.as_deref());
     let report = ZoneReport::of(&snapshot.nodes, &settings, snapshot.taken_at);
     if !printer.document("ZoneReport", &report, &args.output)? {
@@ -41,7 +45,8 @@ fn print(report: &ZoneReport, settings: &Settings, printer: &mut Printer) -> any
     }
     printer.table(&table)?;
     writeln!(printer.data())?;
-    if report.all_fully_disrupted {
+    let unknown: usize = report.zones.iter().map(|zone| zone.unknown).sum();
+    if report.all_fully_disrupted && unknown == 0 {
         printer.paragraph(
             "Every zone is in full disruption: the controller assumes that it is the fault itself \
              and taints no node.",
@@ -67,6 +72,7 @@ fn print(report: &ZoneReport, settings: &Settings, printer: &mut Printer) -> any
 
 fn row(zone: &Zone, settings: &Settings) -> [Cell; 8] {
     let state = match zone.state {
+        _ if zone.unknown > 0 => "-".into(),
         ZoneState::Normal => Cell::styled("Normal", style::GOOD),
         ZoneState::PartialDisruption => Cell::styled("PartialDisruption", style::WARNING),
         ZoneState::FullDisruption => Cell::styled("FullDisruption", style::ERROR),
@@ -82,7 +88,10 @@ fn row(zone: &Zone, settings: &Settings) -> [Cell; 8] {
     );
     [
         zone.key.to_string().into(),
-        zone.size.to_string().into(),
+        match zone.unknown {
+            0 => zone.size.to_string().into(),
+            unknown => format!("{} (+{unknown} unknown)", zone.size).into(),
+        },
         zone.ready.to_string().into(),
         state,
         zone.eviction_rate.to_string().into(),

@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use nodelife_audit::nodes;
 use nodelife_audit::nodes::{NodesReport, Options};
 use nodelife_core::format::count;
-use nodelife_core::snapshot::Source;
 
 use super::input::{self, Wanted};
 use crate::cli::{ClusterArgs, ConfigzArgs, NodesArgs};
@@ -38,9 +37,7 @@ pub(crate) async fn run(
     let wanted = Wanted::new(nodes::SOURCES, ConfigzArgs::default());
     let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;
     let snapshot = nodes::narrowed(snapshot);
-    if let Some(reason) = snapshot.why_missing(Source::Nodes) {
-        anyhow::bail!("failed to read the nodes: {reason}");
-    }
+    input::need_nodes(&snapshot)?;
     input::check_nodes(&snapshot, &options.nodes, &args.input)?;
     let report = NodesReport::new(&snapshot, &options, Timestamp::now());
     match &args.output.template {

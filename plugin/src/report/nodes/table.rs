@@ -246,7 +246,7 @@ impl<'a> Builder<'a> {
                 let room = self.layout.name.saturating_sub(count.len());
                 strong(format!("{}{count}", shorten(name, room)))
             }
-            Column::Status => strong(format!("{}/{} Ready", totals.ready, totals.size)),
+            Column::Status => strong(format!("{} Ready", totals.ready_of())),
             Column::Version | Column::Age | Column::Zone | Column::Pool => "".into(),
             Column::Cpu => self.requests(&totals.cpu, cores),
             Column::CpuLimits => limits(&totals.cpu, cores),
@@ -347,6 +347,7 @@ fn status(row: &NodeRow) -> Cell {
         ReadyState::NotReady | ReadyState::Unknown => style::ERROR,
         ReadyState::Ready if row.cordoned || row.maintenance.is_some() => style::WARNING,
         ReadyState::Ready => style::GOOD,
+        ReadyState::Missing => style::WARNING,
     };
     Cell::styled(text, style)
 }

@@ -1,0 +1,205 @@
+//! Makes one snapshot of everything that was read: drops doubles, and names what is not there.
+
+use std::collections::BTreeSet;
+
+use foldhash::{HashMap, HashSet};
+use nodelife_core::format;
+use nodelife_core::object::{Node, WorkloadKind};
+use nodelife_core::snapshot::{Snapshot, Source};
+use nodelife_core::text::Str;
+use nodelife_core::zone;
+
+use super::gathered::Gathered;
+use super::kinds::{Kind, Visitor, each_kind, source_of};
+use crate::listing::Object;
+
+/// Kinds that every cluster has some of: where they are there, the workloads are taken
+/// for complete, since an owner that is in no list counts as gone.
+const REQUIRED_WORKLOADS: [&str; 2] = ["ReplicaSet", "DaemonSet"];
+
+/// Drops what is there twice, and names what is not there.
+pub(super) fn complete(all: Gathered) -> (Snapshot, Vec<Str>) {
+    let Gathered {
+        mut snapshot,
+        snapshots,
+        kinds,
+        single_nodes,
+        whole,
+        undecodable,
+        ..
+    } = all;
+    let contradictory_nodes = contradictory(&snapshot.nodes);
+    each_kind(&mut Once(&mut snapshot));
+    for source in Source::ALL {
+        let here = match source {
+            Source::Workloads => REQUIRED_WORKLOADS.iter().all(|kind| kinds.contains(kind)),
+            Source::KubeletConfigs => !snapshot.kubelet_configs.is_empty(),
+            Source::NodeAuthorizer => snapshot.node_authorizer.is_some(),
+            Source::NodeRestriction => snapshot.node_restriction.is_some(),
+            // The snapshot itself says whether it has one.
+            Source::Clock => true,
+            _ => kinds.iter().any(|kind| source_of(kind) == Some(source)),
+        };
+        if here {
+            snapshot.missing.remove(&source);
+        } else if snapshots == 0 {
+            let reason = format!("is in none of the files; add {}", how_to_get(source));
+            snapshot.missing.insert(source, Str::from(reason));
+        }
+    }
+    if snapshots == 0 {
+        let is_single = single_nodes > 0 && snapshot.nodes.len() == 1;
+        for (source, why) in [
+            (Source::AllNodes, why_some_nodes(&snapshot, is_single)),
+            (Source::AllPods, why_some_pods(&snapshot, &whole)),
+            (Source::Workloads, why_some_workloads(&snapshot)),
+        ] {
+            note(&mut snapshot, source, why);
+        }
+    }
+    for (source, _) in undecodable {
+        let part = match source {
+            Source::Nodes => Source::AllNodes,
+            Source::Pods => Source::AllPods,
+            other => other,
+        };
+        let why = "the input has some that cannot be decoded".to_owned();
+        note(&mut snapshot, part, Some(why));
+    }
+    (snapshot, contradictory_nodes)
+}
+
+/// Notes why a source is not here in full, unless it is not here at all.
+fn note(snapshot: &mut Snapshot, source: Source, why: Option<String>) {
+    if let Some(why) = why {
+        snapshot.missing.entry(source).or_insert_with(|| why.into());
+    }
+}
+
+/// Why these are not all nodes of a cluster.
+fn why_some_nodes(snapshot: &Snapshot, is_single: bool) -> Option<String> {
+    if is_single {
+        return Some("the input is a single Node, not all nodes of a cluster".to_owned());
+    }
+    // The controller takes its NoExecute taints away when no node is ready (`handleDisruption`,
+    // `pkg/controller/nodelifecycle/node_lifecycle_controller.go`, v1.36.3).
+    let is_dead = |node: &Node| node.condition("Ready").is_some() && !node.is_ready();
+    let mut nodes = snapshot.nodes.iter();
+    let tainted = nodes
+        .clone()
+        .find(|node| zone::taints(node).next().is_some());
+    let node = tainted.filter(|_| nodes.all(is_dead))?;
+    Some(format!(
+        "the input has no ready node, but node/{} has a NoExecute taint that lasts only while \
+         another node is ready",
+        node.metadata.name
+    ))
+}
+
+/// Why these are not the pods of all namespaces.
+fn why_some_pods(snapshot: &Snapshot, whole: &BTreeSet<Source>) -> Option<String> {
+    if !snapshot.has(Source::Pods) {
+        return None;
+    }
+    let here: BTreeSet<&str> = (snapshot.pods.iter())
+        .map(|pod| pod.metadata.namespace.as_str())
+        .collect();
+    let add = how_to_get(Source::Pods);
+    if !whole.contains(&Source::Pods) {
+        let here = match here.len() {
+            0 => "no pods".to_owned(),
+            _ => format!("only the pods of {}", format::list(here)),
+        };
+        return Some(format!("the input has {here}; add {add}"));
+    }
+    let budgets = snapshot.budgets.iter();
+    let budgets = budgets.filter(|budget| budget.status.expected_pods > 0);
+    let workloads = snapshot.workloads.iter();
+    let workloads = workloads.filter(|workload| workload.status.replicas > Some(0));
+    let counted = (budgets.map(|budget| &budget.metadata))
+        .chain(workloads.map(|workload| &workload.metadata));
+    let absent: BTreeSet<&str> = counted
+        .map(|meta| meta.namespace.as_str())
+        .filter(|namespace| !here.contains(namespace))
+        .collect();
+    (!absent.is_empty()).then(|| {
+        let absent = format::list(absent);
+        format!("the input has no pods of {absent}, but objects that count some; add {add}")
+    })
+}
+
+/// Why these are not all workloads: pods whose controller is gone do not live long, so where a
+/// namespace has no workload of its kind, none was read.
+fn why_some_workloads(snapshot: &Snapshot) -> Option<String> {
+    let here: HashSet<_> = (snapshot.workloads.iter())
+        .map(|workload| (&workload.metadata.namespace, workload.kind))
+        .collect();
+    let (owner, namespace) = snapshot.pods.iter().find_map(|pod| {
+        let (owner, namespace) = (pod.metadata.controller()?, &pod.metadata.namespace);
+        let kind = WorkloadKind::of(owner)?;
+        (!here.contains(&(namespace, kind))).then_some((owner, namespace))
+    })?;
+    let add = how_to_get(Source::Workloads);
+    let kind = &owner.kind;
+    Some(format!(
+        "the input has no {kind} of {namespace}, but pods of one; add {add}"
+    ))
+}
+
+/// The names of nodes that are there as several objects, of several clusters or times.
+fn contradictory(nodes: &[Node]) -> Vec<Str> {
+    let mut uids: HashMap<&str, &str> = HashMap::default();
+    let mut names = BTreeSet::new();
+    for node in nodes {
+        let meta = &node.metadata;
+        let first = *uids.entry(&meta.name).or_insert(&meta.uid);
+        if meta.uid != first {
+            names.insert(meta.name.clone());
+        }
+    }
+    names.into_iter().collect()
+}
+
+/// Drops objects that a list has already.
+struct Once<'a>(&'a mut Snapshot);
+
+impl Visitor for Once<'_> {
+    fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
+        kind.change_list(self.0, |list| {
+            let hasher = foldhash::fast::RandomState::default();
+            let mut seen = HashSet::with_capacity_and_hasher(list.len(), hasher);
+            list.retain(|object| {
+                let meta = object.metadata();
+                let key = (meta.namespace.clone(), meta.name.clone());
+                seen.insert(((kind.rank_of)(object), key))
+            });
+            list.shrink_to_fit();
+        });
+    }
+}
+
+fn how_to_get(source: Source) -> &'static str {
+    match source {
+        Source::Nodes | Source::AllNodes => "`kubectl get nodes -o json`",
+        Source::Leases => "`kubectl get leases -n kube-node-lease -o json`",
+        Source::Pods | Source::AllPods => "`kubectl get pods -A -o json`",
+        Source::Budgets => "`kubectl get poddisruptionbudgets -A -o json`",
+        Source::Workloads => {
+            "`kubectl get \
+             deployments,replicasets,statefulsets,daemonsets,jobs,replicationcontrollers -A -o \
+             json`"
+        }
+        Source::KubeletConfigs => {
+            "`kubectl get --raw /api/v1/nodes/NODE/proxy/configz` as configz/NODE.json"
+        }
+        Source::Volumes => "`kubectl get persistentvolumes -o json`",
+        Source::VolumeAttachments => "`kubectl get volumeattachments -o json`",
+        Source::CsiNodes => "`kubectl get csinodes -o json`",
+        Source::SigningRequests => "`kubectl get certificatesigningrequests -o json`",
+        Source::ClusterRoles => "`kubectl get clusterroles -o json`",
+        Source::ClusterRoleBindings => "`kubectl get clusterrolebindings -o json`",
+        Source::Events => "`kubectl get events -A -o json`",
+        Source::NodeAuthorizer | Source::Clock => "a snapshot by `kubectl nodelife snapshot`",
+        Source::NodeRestriction => "a snapshot by `kubectl nodelife snapshot --probe`",
+    }
+}

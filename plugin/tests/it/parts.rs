@@ -1,0 +1,137 @@
+//! Inputs that have a part of a cluster, or nodes without status: not read is not zero.
+
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+
+use crate::{run, stdout};
+
+fn node(name: &str, ready: Option<&str>, spec: &Value) -> Value {
+    let conditions = ready.map(|status| {
+        json!({"type": "Ready", "status": status, "lastHeartbeatTime": "2026-01-02T03:04:05Z",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    });
+    json!({"apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "creationTimestamp": "2025-12-01T00:00:00Z",
+            "labels": {"topology.kubernetes.io/zone": format!("z{name}"),
+                "topology.kubernetes.io/region": "r", "node-role.kubernetes.io/worker": ""}},
+        "spec": spec,
+        "status": {"conditions": Vec::from_iter(conditions), "nodeInfo": {},
+            "allocatable": {"cpu": "4", "memory": "16Gi", "pods": "110"}}})
+}
+
+fn pod(namespace: &str, name: &str, node: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        "status": {"phase": "Running"}})
+}
+
+struct Input(NamedTempFile);
+
+impl Input {
+    fn new(document: &Value) -> Self {
+        let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
+        std::fs::write(file.path(), document.to_string()).unwrap();
+        Self(file)
+    }
+
+    fn list(items: &[Value]) -> Self {
+        Self::new(&json!({"apiVersion": "v1", "kind": "List", "items": items}))
+    }
+
+    fn run(&self, words: &[&str]) -> String {
+        run(&[words, &["-f", self.0.path().to_str().unwrap()]].concat())
+    }
+
+    fn rules(&self) -> Vec<String> {
+        let path = self.0.path().to_str().unwrap();
+        let words = ["audit", "-f", path, "-o", "json", "--fail-on", "never"];
+        let report: Value = serde_json::from_str(&stdout(&words, 0)).unwrap();
+        let findings = report["findings"].as_array().unwrap().iter();
+        findings
+            .map(|finding| finding["rule"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+/// As `kubectl get nodes,pods` without -A: the pods of the pool's own namespace are not there.
+#[test]
+fn pods_of_one_namespace_make_no_node_empty() {
+    let cordoned = json!({"unschedulable": true, "taints": [
+        {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule",
+         "timeAdded": "2025-12-20T00:00:00Z"}]});
+    let pool = json!({"taints": [{"key": "pool", "value": "db", "effect": "NoSchedule"}]});
+    let nodes = [
+        node("a", Some("True"), &json!({})),
+        node("b", Some("True"), &cordoned),
+        node("c", Some("True"), &pool),
+    ];
+    let pods = [pod("shop", "web-1", "a"), pod("shop", "web-2", "a")];
+    let part = Input::list(&[nodes.as_slice(), &pods].concat());
+    let found = part.rules();
+    for rule in ["NL-OPS-001", "NL-TNT-006"] {
+        assert!(!found.contains(&rule.to_owned()), "{found:?}");
+    }
+    assert!(found.contains(&"NL-PDB-005".to_owned()), "{found:?}");
+    let reason = "the input has only the pods of shop; add `kubectl get pods -A -o json`";
+    assert!(part.run(&["nodes"]).contains(reason));
+    assert!(
+        part.run(&["audit"])
+            .contains(" need pods of all namespaces")
+    );
+    let plan = part.run(&["drain", "b", "--dry-run=client"]);
+    assert!(plan.starts_with("status: 1\n"), "{plan}");
+    let refused = format!("cannot plan without pods of all namespaces: {reason}");
+    assert!(plan.contains(&refused), "{plan}");
+
+    let all = [nodes.as_slice(), &pods, &[pod("kube-system", "dns", "a")]].concat();
+    let found = Input::list(&all).rules();
+    for rule in ["NL-OPS-001", "NL-TNT-006"] {
+        assert!(found.contains(&rule.to_owned()), "{found:?}");
+    }
+}
+
+#[test]
+fn some_nodes_are_no_cluster_for_zones() {
+    let tainted = json!({"taints": [{"key": "node.kubernetes.io/unreachable",
+        "effect": "NoExecute", "timeAdded": "2026-01-01T00:01:00Z"}]});
+    let lost = node("a", Some("Unknown"), &tainted);
+    for input in [Input::new(&lost), Input::list(&[lost])] {
+        let found = input.rules();
+        assert!(found.contains(&"NL-HB-002".to_owned()), "{found:?}");
+        assert!(
+            !found.iter().any(|rule| rule.starts_with("NL-ZON")),
+            "{found:?}"
+        );
+        let zones = input.run(&["explain", "zones"]);
+        assert!(zones.starts_with("status: 1\n"), "{zones}");
+        assert!(
+            zones.contains("cannot judge zones without all their nodes"),
+            "{zones}"
+        );
+    }
+}
+
+#[test]
+fn nodes_without_status_are_unknown_and_in_no_sum() {
+    let stripped = |name: &str| {
+        let mut node = node(name, None, &json!({}));
+        node["status"] = json!({});
+        node
+    };
+    let all = Input::list(&["a", "b", "c", "d", "e"].map(stripped));
+    assert_eq!(all.rules(), [""; 0]);
+    let zones = all.run(&["explain", "zones"]);
+    assert!(
+        zones.contains("\nr/za   0 (+1 unknown)   0       -  "),
+        "{zones}"
+    );
+    assert!(!zones.contains("full disruption:"), "{zones}");
+    let nodes = all.run(&["nodes"]);
+    assert!(nodes.contains("total (5)   - Ready"), "{nodes}");
+    let note = "the input has no status of 5 nodes, so whether they are ready is not known: a, b";
+    assert!(nodes.contains(note), "{nodes}");
+
+    let some = Input::list(&[stripped("a"), node("b", Some("True"), &json!({}))]);
+    assert!(some.run(&["nodes"]).contains("total (2)   1/1 Ready"));
+}
