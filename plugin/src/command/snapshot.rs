@@ -32,7 +32,13 @@ pub(crate) async fn run(
         snapshot::write(&written, &args.output)?;
     }
     print_summary(&snapshot, wanted.sources(), &args.output, printer);
-    Ok(ExitStatus::Done)
+    let is_whole = snapshot.unread(wanted.sources()).is_empty();
+    // The file is there all the same.
+    Ok(if is_whole {
+        ExitStatus::Done
+    } else {
+        ExitStatus::Failed
+    })
 }
 
 /// Says what is in the file, and what is not.

@@ -41,6 +41,15 @@ impl<'a> Reason<'a> {
         EXPECTED.iter().any(|expected| why.starts_with(expected))
     }
 
+    /// `145 rules not checked for want of nodes: not allowed to list nodes`.
+    fn sentence(&self) -> String {
+        let rules = count(self.rules.len(), "rule");
+        match self.parts() {
+            ("", why) => format!("{rules} not checked: {why}"),
+            (source, why) => format!("{rules} not checked for want of {source}: {why}"),
+        }
+    }
+
     /// The reason in a few words: `need kubelet configurations (--configz)`.
     fn short(&self) -> String {
         let (source, why) = self.parts();
@@ -64,19 +73,16 @@ impl<'a> Reason<'a> {
 pub(crate) fn note(skipped: &[Skipped], printer: &mut Printer) {
     let (expected, surprising): (Vec<_>, Vec<_>) =
         reasons(skipped).into_iter().partition(Reason::is_expected);
-    for Reason { text, rules } in surprising {
-        printer.warn(format_args!("not checked: {}: {text}", rules.join(", ")));
-    }
-    if expected.is_empty() {
-        return;
+    for reason in &surprising {
+        printer.warn(reason.sentence());
     }
     if printer.is_verbose() {
-        for Reason { text, rules } in expected {
+        for Reason { text, rules } in surprising.into_iter().chain(expected) {
             printer.faint(format_args!("not checked: {}: {text}", rules.join(", ")));
         }
-        return;
+    } else if !expected.is_empty() {
+        printer.faint(line(&expected));
     }
-    printer.faint(line(&expected));
 }
 
 /// One for each reason, those of most rules first.

@@ -209,11 +209,27 @@ async fn forbidden_lists_are_named_and_the_rest_is_checked() {
     // The authorizer sees a new binding a moment later.
     let output = wait_until("anna may list nodes", TIMEOUT, async || {
         let output = audit().await;
-        anyhow::ensure!(matches!(output.status, Some(0 | 3)), "{}", output.stderr);
-        Ok(Some(output))
+        let may = !output.stderr.contains("not allowed to list nodes");
+        Ok(may.then_some(output))
     })
     .await
     .unwrap();
+    assert_eq!(output.status, Some(1), "{}", output.stderr);
+    assert!(
+        output
+            .stderr
+            .contains("error: could not read leases of kube-node-lease, pods, ")
+    );
+    assert!(
+        output
+            .stderr
+            .contains(" rules not checked for want of pods: not allowed to list")
+    );
+    assert!(!output.stderr.contains("NL-CAP-"), "{}", output.stderr);
+    for enough in ["--rule=VER", "--fail-on=never"] {
+        let output = anna.run(["nodelife", "audit", enough]).await.unwrap();
+        assert!(matches!(output.status, Some(0 | 3)), "{}", output.stderr);
+    }
     let report: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(report["summary"]["nodes"], 2);
     assert!(
@@ -241,6 +257,38 @@ async fn forbidden_lists_are_named_and_the_rest_is_checked() {
                 .iter()
                 .any(|one| one["reason"].as_str().unwrap().contains(&named)),
             "{named}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn who_may_not_list_nodes_is_told_so_by_every_command() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let nobody = Identity::User {
+        name: "nobody".to_owned(),
+        groups: Vec::new(),
+    };
+    let nobody = Kubectl::new(&plane, &nobody).unwrap();
+    for words in [
+        "nodes",
+        "audit",
+        "audit worker-1",
+        "explain zones",
+        "explain allocatable",
+        "explain allocatable worker-1",
+        "explain shutdown",
+        "explain failure worker-1",
+        "snapshot -o -",
+    ] {
+        let command = std::iter::once("nodelife").chain(words.split(' '));
+        let output = nobody.run(command).await.unwrap();
+        assert_eq!(output.status, Some(1), "{words}: {}", output.stderr);
+        let check = "kubectl auth can-i list nodes";
+        assert!(output.stderr.contains(check), "{words}: {}", output.stderr);
+        assert!(
+            !output.stderr.contains("not found"),
+            "{words}: {}",
+            output.stderr
         );
     }
 }

@@ -18,7 +18,7 @@ use crate::command::rules;
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
 use crate::report::{AuditReport, Baseline, Report, command_line, unchecked};
-use nodelife_audit::config::AuditFormat;
+use nodelife_audit::config::{AuditFormat, FailOn};
 
 /// An audit with its flags, configuration and selection.
 pub(super) struct AuditRun {
@@ -92,10 +92,10 @@ impl AuditRun {
     ) -> anyhow::Result<()> {
         if audit.summary.nodes > 0 {
             let skipped = audit.skipped.first();
-            let Some(skipped) = skipped.filter(|_| audit.summary.checked == 0) else {
-                return Ok(());
-            };
-            anyhow::bail!("no rule was checked: {}: {}", skipped.rule, skipped.reason)
+            if let Some(skipped) = skipped.filter(|_| audit.summary.checked == 0) {
+                anyhow::bail!("no rule was checked: {}: {}", skipped.rule, skipped.reason)
+            }
+            return self.has_read(snapshot);
         }
         if let Some(reason) = snapshot.missing.get(&Source::Nodes) {
             anyhow::bail!("no node was audited: {reason}");
@@ -110,6 +110,28 @@ impl AuditRun {
             "the files of -f have no nodes"
         };
         anyhow::bail!("no node was audited: {place}")
+    }
+
+    /// # Errors
+    ///
+    /// Which kinds of objects the API server did not give: without findings about them, the
+    /// cluster is not known to be without faults.
+    fn has_read(&self, snapshot: &Snapshot) -> anyhow::Result<()> {
+        let is_live = self.args.input.files.is_empty();
+        if !is_live || self.args.fail_on == Some(FailOn::Never) {
+            return Ok(());
+        }
+        let wanted = wanted(&self.args, &self.rules());
+        let unread = snapshot.unread(wanted.sources()).into_iter();
+        let unread: Vec<_> = unread.map(Source::noun).collect();
+        if unread.is_empty() {
+            return Ok(());
+        }
+        anyhow::bail!(
+            "could not read {}: the rules that need them were not checked; if that is intended, \
+             exclude these rules with --skip-rule, or use --fail-on never",
+            unread.join(", ")
+        )
     }
 
     /// Reports at first, and then whenever other rules fail on other objects than before.
