@@ -23,7 +23,8 @@ pub(crate) struct SnapshotArgs {
     /// Test whether NodeRestriction is on, as an impersonated node and in dry runs
     #[arg(long)]
     pub(crate) probe: bool,
-    /// Replace names, labels and other user-defined text with pseudonyms
+    /// Replace all names, keys and texts with pseudonyms, but for words that Kubernetes and known
+    /// programs define; numbers, times, versions and relations stay
     #[arg(long)]
     pub(crate) redact: bool,
 }

@@ -16,6 +16,7 @@ mod operations;
 mod operators;
 mod pod;
 mod real_nodes;
+mod redaction;
 mod registration;
 mod reserved;
 mod same_facts;
