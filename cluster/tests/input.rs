@@ -79,6 +79,36 @@ fn a_foreign_file_ends_nothing_and_is_named() {
     assert!(alone.contains("alias references unknown anchor"), "{alone}");
 }
 
+/// A link to itself cannot be opened, whoever asks; root reads a folder that has no permissions.
+#[cfg(unix)]
+#[test]
+fn an_unreadable_file_or_folder_ends_nothing_and_is_named() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("nodes.json"), NODES).unwrap();
+    symlink("loop.json", path("loop.json")).unwrap();
+    std::fs::create_dir(path("locked")).unwrap();
+    let set_mode = |mode| {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(path("locked"), permissions).unwrap();
+    };
+    set_mode(0);
+    let is_root = std::fs::read_dir(path("locked")).is_ok();
+    let read = snapshot::read(&[folder.path().to_owned()]);
+    set_mode(0o700);
+    let read = read.unwrap();
+    assert_eq!(read.snapshot.nodes.len(), 1);
+    let names = ["locked", "loop.json"];
+    let expected = &names[usize::from(is_root)..];
+    assert_eq!(read.broken.len(), expected.len(), "{:?}", read.broken);
+    for (broken, name) in read.broken.iter().zip(expected) {
+        let start = format!("failed to read {}: ", path(name).display());
+        assert!(broken.starts_with(&start), "{broken}");
+    }
+}
+
 #[test]
 fn a_broken_file_of_nodes_or_pods_is_an_error() {
     let packed = gzip(NODES);

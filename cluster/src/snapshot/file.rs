@@ -240,7 +240,11 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     let mut found = Vec::new();
     for (entry, kind) in entries {
         if kind.is_dir() {
-            found.extend(files(&entry)?);
+            match files(&entry) {
+                Ok(files) => found.extend(files),
+                // Opening it as a file fails too, and says why.
+                Err(_) => found.push(entry),
+            }
         } else if is_document(&entry) && is_file(&entry) {
             found.push(entry);
         }
