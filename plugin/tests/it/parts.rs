@@ -123,7 +123,7 @@ fn nodes_without_status_are_unknown_and_in_no_sum() {
     assert_eq!(all.rules(), [""; 0]);
     let zones = all.run(&["explain", "zones"]);
     assert!(
-        zones.contains("\nr/za   0 (+1 unknown)   0       -  "),
+        zones.contains("\nr/za   0 (+1 unknown)   0       -       -          0        -  "),
         "{zones}"
     );
     assert!(!zones.contains("full disruption:"), "{zones}");

@@ -77,12 +77,18 @@ fn row(zone: &Zone, settings: &Settings) -> [Cell; 8] {
         ZoneState::PartialDisruption => Cell::styled("PartialDisruption", style::WARNING),
         ZoneState::FullDisruption => Cell::styled("FullDisruption", style::ERROR),
     };
+    // The state decides on the rate, and the number of nodes on the border.
+    let rate = match zone.unknown {
+        0 => zone.eviction_rate.to_string(),
+        _ => "-".to_owned(),
+    };
     let last = match zone.seconds_to_last_taint {
-        _ if zone.queued == 0 => "-".to_owned(),
+        _ if zone.queued == 0 || zone.unknown > 0 => "-".to_owned(),
         Some(seconds) => format!("{seconds:.0}s"),
         None => "never".to_owned(),
     };
-    let partial = failures_to_partial(zone.size, settings).map_or_else(
+    let border = failures_to_partial(zone.size, settings).filter(|_| zone.unknown == 0);
+    let partial = border.map_or_else(
         || "-".to_owned(),
         |failures| format!("{failures} not ready"),
     );
@@ -94,7 +100,7 @@ fn row(zone: &Zone, settings: &Settings) -> [Cell; 8] {
         },
         zone.ready.to_string().into(),
         state,
-        zone.eviction_rate.to_string().into(),
+        rate.into(),
         zone.queued.to_string().into(),
         last.into(),
         partial.into(),
