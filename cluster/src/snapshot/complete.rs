@@ -43,7 +43,7 @@ pub(super) fn complete(all: Gathered) -> (Snapshot, Vec<Str>) {
         if here {
             snapshot.missing.remove(&source);
         } else if snapshots == 0 {
-            let reason = format!("is in none of the files; add {}", how_to_get(source));
+            let reason = format!("the input has none; add {}", how_to_get(source));
             snapshot.missing.insert(source, Str::from(reason));
         }
     }

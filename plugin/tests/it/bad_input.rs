@@ -231,7 +231,7 @@ fn auditing_nothing_is_an_error() {
     for (text, reason) in [
         (
             audit(pod, &[]),
-            "no node was audited: is in none of the files; add `kubectl get nodes -o json`",
+            "no node was audited: the input has none; add `kubectl get nodes -o json`",
         ),
         (
             audit(none, &[]),
@@ -247,8 +247,8 @@ fn auditing_nothing_is_an_error() {
         ),
         (
             audit(one, &["--rule", "NL-RES-002"]),
-            "no rule was checked: NL-RES-002: kubelet configurations not read: is in none of the \
-             files; add `kubectl get --raw /api/v1/nodes/NODE/proxy/configz` as configz/NODE.json",
+            "no rule was checked: NL-RES-002: kubelet configurations not read: the input has none; \
+             add `kubectl get --raw /api/v1/nodes/NODE/proxy/configz` as configz/NODE.json",
         ),
     ] {
         // What could be found is reported all the same.
