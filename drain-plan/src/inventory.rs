@@ -162,6 +162,15 @@ fn verdict(
             "may come back to its node after the eviction: {reason}"
         ));
     }
+    let workload = controller.and_then(|one| context.workloads.workload(&one.uid));
+    if let Some(workload) = workload
+        && let Some(why) = workload.status.creation_failure()
+    {
+        let key = workload.key();
+        notes.warnings.push(format!(
+            "nothing would replace it: {key} cannot create pods: {why}"
+        ));
+    }
     if let Some(impossible) = impossible {
         return PodVerdict::Impossible(impossible);
     }

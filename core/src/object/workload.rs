@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::meta::nullable;
-use super::{LabelSelector, Meta};
+use super::{Condition, LabelSelector, Meta};
 use crate::text::Str;
 
 /// A controller of pods: what nodelife reads is the same for all kinds.
@@ -78,4 +78,21 @@ pub struct WorkloadStatus {
     pub replicas: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
+    /// That it can create no pod (`ReplicaFailure`); other conditions are left out.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "failures")]
+    pub conditions: Vec<Condition>,
+}
+
+impl WorkloadStatus {
+    /// Why it can create no pod, in its own words. Only ReplicaSets, ReplicationControllers and
+    /// Deployments say so (`pkg/controller/replicaset/replica_set_utils.go`, v1.36.3).
+    pub fn creation_failure(&self) -> Option<&str> {
+        self.conditions.first().map(|failure| &*failure.message)
+    }
+}
+
+fn failures<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Condition>, D::Error> {
+    let mut conditions: Vec<Condition> = nullable(from)?;
+    conditions.retain(|one| one.kind == "ReplicaFailure" && one.status == "True");
+    Ok(conditions)
 }

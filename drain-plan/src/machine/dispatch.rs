@@ -259,8 +259,11 @@ impl DrainMachine {
             .unwrap_or(counts.has);
         let patient = |since: Timestamp| self.now < since + IMPLICIT_TIMEOUT;
         let waited = tracked.blocked_since.is_some_and(|since| !patient(since));
+        let fails = self.creation_failure(&controller.uid);
+        // Time is no reason to take the last pod while it is known that no other can come.
+        let held = fails.is_some() && counts.has <= 1;
         // One pod is let through, not all that have waited as long.
-        let gives_way = waited && !self.ledger.last_sent(&limit).is_some_and(patient);
+        let gives_way = waited && !held && !self.ledger.last_sent(&limit).is_some_and(patient);
         let spare = self
             .ledger
             .allows_another(&limit, counts.allowed(), self.now)
@@ -277,6 +280,9 @@ impl DrainMachine {
                 workload: counts.workload,
                 needs: counts.needs,
                 has: counts.has,
+                obstacles: self
+                    .obstacles(&controller.uid, self.ready_counts.pending(&controller.uid)),
+                held,
             })
         }
     }

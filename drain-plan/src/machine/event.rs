@@ -137,8 +137,6 @@ pub enum Effect {
         workload: Str,
         /// A label selector that all of them fit; it may be empty.
         labels: String,
-        /// Whether to ask why pods wait for a node.
-        with_pending: bool,
     },
     Get {
         namespace: Str,
@@ -180,6 +178,6 @@ pub enum Effect {
 pub struct ReplicaCount {
     /// Pods that are Ready and stay.
     pub ready: i32,
-    /// Pods that wait for a node, with the scheduler's words.
+    /// Pods that the scheduler found no node for, with its words.
     pub pending: Vec<String>,
 }

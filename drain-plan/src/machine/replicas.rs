@@ -42,6 +42,8 @@ pub(super) enum CountReader {
 struct BudgetCount {
     /// How many were Ready at the last count, which saw what was evicted before it.
     ready: Option<i32>,
+    /// Its pods that wait for a node, in the scheduler's words.
+    pending: Vec<String>,
     /// Something has changed since the count was asked for.
     stale: bool,
     /// When a count is due although nothing showed a change.
@@ -148,13 +150,21 @@ impl ReadyCounts {
 
     /// A count for the implicit budget: what was evicted before it began is in it. None if it
     /// failed.
-    pub(super) fn record_for_budget(&mut self, workload: &str, ready: Option<i32>, now: Timestamp) {
+    pub(super) fn record_for_budget(
+        &mut self,
+        workload: &str,
+        count: Option<ReplicaCount>,
+        now: Timestamp,
+    ) {
         if let Some(known) = self.0.get_mut(workload)
             && let Some(budget) = &mut known.budget
         {
-            budget.failed = ready.is_none();
-            match ready {
-                Some(_) => budget.ready = ready,
+            budget.failed = count.is_none();
+            match count {
+                Some(count) => {
+                    budget.ready = Some(count.ready);
+                    budget.pending = count.pending;
+                }
                 None => budget.due = Some(now + RECOUNT),
             }
         }
@@ -163,6 +173,11 @@ impl ReadyCounts {
     /// How many pods were Ready at the last count for the implicit budget.
     pub(super) fn ready(&self, workload: &str) -> Option<i32> {
         self.budget(workload)?.ready
+    }
+
+    /// The pods that waited for a node at that count, in the scheduler's words.
+    pub(super) fn pending(&self, workload: &str) -> &[String] {
+        self.budget(workload).map_or(&[], |budget| &budget.pending)
     }
 
     /// Whether a count for the implicit budget is on its way. Nothing is evicted meanwhile.

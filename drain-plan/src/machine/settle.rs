@@ -86,7 +86,7 @@ impl DrainMachine {
                     workload,
                     wanted,
                     ready: count.map(|count| count.ready),
-                    pending: count.map_or_else(Vec::new, |count| count.pending.clone()),
+                    pending: self.obstacles(&uid, count.map_or(&[], |count| &count.pending)),
                 });
             }
         }
@@ -95,6 +95,22 @@ impl DrainMachine {
             awaited.extend(attached.into_iter().map(Awaited::Volume));
         }
         awaited
+    }
+
+    /// Why a workload can create no pod, in its own words.
+    pub(super) fn creation_failure(&self, uid: &str) -> Option<&str> {
+        let workload = self.store.workloads.workload(uid)?;
+        workload.status.creation_failure()
+    }
+
+    /// What keeps replacements from coming; `pending`: the pods that wait for a node.
+    pub(super) fn obstacles(&self, uid: &str, pending: &[String]) -> Vec<String> {
+        let workload = self.store.workloads.workload(uid);
+        let fails = workload.and_then(|workload| {
+            let why = workload.status.creation_failure()?;
+            Some(format!("{} cannot create pods: {why}", workload.key()))
+        });
+        fails.into_iter().chain(pending.iter().cloned()).collect()
     }
 
     /// How many pods of a workload have to be Ready again, and what it is called. One that was
@@ -218,11 +234,9 @@ impl DrainMachine {
     pub(super) fn record_count(&mut self, uid: &Str, count: Option<ReplicaCount>) {
         match self.ready_counts.end(uid) {
             Some(CountReader::ImplicitBudget) => {
-                let ready = count.map(|count| count.ready);
-                self.ready_counts.record_for_budget(uid, ready, self.now);
-                if ready.is_some()
-                    && let Some(workload) = self.store.workloads.workload(uid)
-                {
+                let counted = count.is_some();
+                self.ready_counts.record_for_budget(uid, count, self.now);
+                if counted && let Some(workload) = self.store.workloads.workload(uid) {
                     self.ledger.clear(&Limit::Workload(workload.key()));
                 }
             }
@@ -283,13 +297,11 @@ impl DrainMachine {
         let Some(workload) = self.store.workloads.workload(uid) else {
             return;
         };
-        let with_pending = matches!(reader, CountReader::Replacements(_));
         if self.ready_counts.begin(uid, reader) {
             self.effects.push(Effect::Count {
                 namespace: workload.metadata.namespace.clone(),
                 workload: uid.clone(),
                 labels: selector(workload),
-                with_pending,
             });
         }
     }

@@ -165,6 +165,10 @@ pub enum BlockReason {
         needs: i32,
         /// How many are.
         has: i32,
+        /// What keeps replacements from coming, in the words of their controller and the scheduler.
+        obstacles: Vec<String>,
+        /// Whether the pod stays until the controller can create pods: it is the last that is Ready.
+        held: bool,
     },
     /// More than one budget selects it, and an operator may change that.
     SeveralBudgets(Vec<BudgetName>),
@@ -208,6 +212,18 @@ impl PodState {
                 (BlockReason::Budget { budget: a, .. }, BlockReason::Budget { budget: b, .. }) => {
                     a == b
                 }
+                (
+                    BlockReason::Implicit {
+                        obstacles: a,
+                        held: c,
+                        ..
+                    },
+                    BlockReason::Implicit {
+                        obstacles: b,
+                        held: d,
+                        ..
+                    },
+                ) => (a.is_empty(), c) == (b.is_empty(), d),
                 (one, two) => discriminant(one) == discriminant(two),
             },
             (one, two) => discriminant(one) == discriminant(two),
@@ -265,13 +281,26 @@ impl fmt::Display for BlockReason {
                 workload,
                 needs,
                 has,
-            } => write!(
-                f,
-                "waiting for replacements: the implicit budget of {workload} needs {needs} \
-                 healthy pods and has {has}; if none becomes Ready within {} s, one more pod is \
-                 evicted",
-                IMPLICIT_TIMEOUT.as_secs()
-            ),
+                obstacles,
+                held,
+            } => {
+                write!(
+                    f,
+                    "waiting for replacements: the implicit budget of {workload} needs {needs} \
+                     healthy pods and has {has}; "
+                )?;
+                for obstacle in obstacles {
+                    write!(f, "{obstacle}; ")?;
+                }
+                if *held {
+                    return f.write_str("this last Ready pod stays until that changes");
+                }
+                write!(
+                    f,
+                    "if none becomes Ready within {} s, one more pod is evicted",
+                    IMPLICIT_TIMEOUT.as_secs()
+                )
+            }
             Self::SeveralBudgets(budgets) if budgets.is_empty() => {
                 f.write_str("blocked by more than one budget at once")
             }

@@ -42,7 +42,6 @@ impl Executor<'_> {
                 namespace,
                 workload,
                 labels,
-                with_pending,
             } => {
                 let filter = ListFilter {
                     namespace: Some(namespace.to_string()),
@@ -50,7 +49,7 @@ impl Executor<'_> {
                     ..ListFilter::default()
                 };
                 self.requests
-                    .spawn(requests::count(cluster, filter, workload, with_pending));
+                    .spawn(requests::count(cluster, filter, workload));
             }
             Effect::Get {
                 namespace,

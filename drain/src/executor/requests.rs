@@ -99,13 +99,8 @@ const MAX_PENDING_MESSAGES: usize = 3;
 
 /// Counts those of the selected pods that a workload has and that are Ready, and asks after those
 /// that wait for a node.
-pub(super) async fn count(
-    cluster: Cluster,
-    filter: ListFilter,
-    workload: Str,
-    with_pending: bool,
-) -> DrainEvent {
-    let count = recount(&cluster, &filter, &workload, with_pending).await;
+pub(super) async fn count(cluster: Cluster, filter: ListFilter, workload: Str) -> DrainEvent {
+    let count = recount(&cluster, &filter, &workload).await;
     if let Err(error) = &count {
         tracing::debug!(?filter, %error, "failed to count pods");
     }
@@ -119,7 +114,6 @@ async fn recount(
     cluster: &Cluster,
     filter: &ListFilter,
     workload: &Str,
-    with_pending: bool,
 ) -> Result<ReplicaCount, ApiError> {
     let mut pods = cluster.list(&listing::PODS, filter, |_| {}).await?.items;
     pods.retain(|pod| {
@@ -129,15 +123,12 @@ async fn recount(
     let ready = pods.iter().filter(|pod| pod.is_ready()).count();
     let waits = |pod: &&Pod| pod.spec.node_name.is_empty() && pod.status.phase == "Pending";
     let mut pending = Vec::new();
-    let reported = if with_pending {
-        MAX_PENDING_MESSAGES
-    } else {
-        0
-    };
-    for pod in pods.iter().filter(waits).take(reported) {
+    for pod in pods.iter().filter(waits).take(MAX_PENDING_MESSAGES) {
         let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
-        let words = scheduling_message(cluster, namespace, name).await?;
-        pending.push(format!("{namespace}/{name} is Pending: {words}"));
+        // A pod that has just been created has no message yet.
+        if let Some(words) = scheduling_message(cluster, namespace, name).await? {
+            pending.push(format!("{namespace}/{name} is Pending: {words}"));
+        }
     }
     Ok(ReplicaCount {
         ready: i32::try_from(ready).unwrap_or(i32::MAX),
@@ -150,7 +141,7 @@ async fn scheduling_message(
     cluster: &Cluster,
     namespace: &str,
     name: &str,
-) -> Result<String, ApiError> {
+) -> Result<Option<String>, ApiError> {
     let target = resource::PODS.all().in_namespace(namespace).named(name);
     let pod: Option<serde_json::Value> = cluster.get(target).await?;
     let conditions = pod
@@ -163,9 +154,7 @@ async fn scheduling_message(
             .is_some_and(|kind| kind == "PodScheduled")
     });
     let message = scheduled.and_then(|condition| condition.get("message")?.as_str());
-    Ok(message
-        .unwrap_or("no message from the scheduler")
-        .to_owned())
+    Ok(message.map(str::to_owned))
 }
 
 /// Lists the pods of a node consistently.

@@ -100,6 +100,7 @@ fn numbers(block: &BlockReason) -> String {
             workload,
             needs,
             has,
+            ..
         } => format!("{has} healthy, needs {needs}: implicit budget of {workload}"),
         block => block.to_string(),
     }

@@ -432,6 +432,42 @@ fn counts_by_itself_when_the_status_never_changes() {
 
 /// An eviction of which nobody knows whether it happened is not taken for one that did not.
 #[test]
+fn the_last_ready_pod_stays_while_its_controller_can_create_none() {
+    let (mut drain, _) = unprotected();
+    drain.answer("a", EvictionResult::Accepted);
+    drain.gone("a");
+    let mut failing = ready_of_four(1);
+    let failure = nodelife_core::object::Condition {
+        kind: "ReplicaFailure".into(),
+        status: "True".into(),
+        message: "pods \"web-x\" is forbidden: exceeded quota: q".into(),
+        ..Default::default()
+    };
+    failing.status.conditions.push(failure);
+    let failing = || DrainEvent::Workload(Box::new(failing.clone()));
+    drain.step(failing());
+    drain.step(counted(Some(1)));
+    for _ in 0..20 {
+        assert!(evicted(&drain.after(10)).is_empty());
+        drain.step(failing());
+        drain.step(counted(Some(1)));
+    }
+    let said = drain.state("b").to_string();
+    assert!(
+        said.ends_with("this last Ready pod stays until that changes"),
+        "{said}"
+    );
+    assert!(
+        said.contains("ReplicaSet/web cannot create pods: pods \"web-x\""),
+        "{said}"
+    );
+    // With more of them, or once it can create pods, the time decides as before.
+    drain.step(counted(Some(1)));
+    drain.step(status_of_four(1));
+    assert_eq!(evicted(&drain.step(counted(Some(1)))), ["b"]);
+}
+
+#[test]
 fn an_uncertain_response_uses_the_implicit_budget_until_a_count() {
     let (mut drain, _) = unprotected();
     let open = EvictionResult::Uncertain {
