@@ -31,6 +31,8 @@ pub enum Prepared {
         status: DrainStatus,
         /// The plan; none where a right is missing.
         plan: Option<Box<DrainPlan>>,
+        /// The nodes with pods that are in the way, and why.
+        nodes: BTreeMap<Str, String>,
     },
     /// The plan of a dry run.
     Planned {
@@ -49,6 +51,16 @@ impl Prepared {
         match self {
             Self::Refused { status, .. } | Self::Planned { status, .. } => *status,
             Self::Ready(drain) => drain.refusals().status,
+        }
+    }
+
+    /// The nodes that are refused, and why.
+    pub fn refused_nodes(&self) -> &BTreeMap<Str, String> {
+        const NONE: &BTreeMap<Str, String> = &BTreeMap::new();
+        match self {
+            Self::Refused { nodes, .. } => nodes,
+            Self::Planned { .. } => NONE,
+            Self::Ready(drain) => &drain.refusals().nodes,
         }
     }
 

@@ -83,6 +83,7 @@ pub async fn prepare(
         return Ok(Prepared::Refused {
             status: refusals.status,
             plan: Some(Box::new(plan)),
+            nodes: refusals.nodes,
         });
     }
     if drains {
@@ -157,6 +158,7 @@ pub fn plan_snapshot(
         Prepared::Refused {
             status,
             plan: Some(plan),
+            nodes: refusals.nodes,
         }
     } else {
         Prepared::Planned { status, plan }
@@ -168,6 +170,7 @@ fn not_allowed(missing: &str, reporter: &mut dyn Reporter) -> Prepared {
     Prepared::Refused {
         status: DrainStatus::Impossible,
         plan: None,
+        nodes: BTreeMap::new(),
     }
 }
 

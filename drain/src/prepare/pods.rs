@@ -1,5 +1,7 @@
 //! Prepares the eviction of single pods, without a node and its cordon.
 
+use std::collections::BTreeMap;
+
 use anyhow::bail;
 use nodelife_cluster::Cluster;
 use nodelife_core::disruption::ImplicitBudget;
@@ -88,6 +90,7 @@ pub async fn prepare_pods(
         return Ok(Prepared::Refused {
             status,
             plan: Some(Box::new(plan)),
+            nodes: BTreeMap::new(),
         });
     }
     if settings.dry_run {

@@ -8,7 +8,8 @@ mod blocker;
 mod carry_out;
 mod give_back;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -331,10 +332,15 @@ impl Worker {
             Prepared::Ready(drain) => drain,
             refused => {
                 let status = refused.status();
+                let reasons = refused.refused_nodes();
                 if let Some(plan) = refused.plan() {
-                    self.note_refused(plan.nodes.iter().cloned(), &reporter.last);
+                    self.note_refused(&plan.nodes, reasons, &reporter.last);
                 }
-                self.finish(status, &reporter.last).await?;
+                let mut text = reporter.last.clone();
+                for why in reasons.values().take(1) {
+                    let _ = write!(text, ": {}", shortened(why));
+                }
+                self.finish(status, &text).await?;
                 return Ok(Next::Idle);
             }
         };
@@ -402,7 +408,7 @@ impl Worker {
         for node in &mut status.nodes {
             if let Some(why) = refused.get(&node.name) {
                 node.state = NodeState::Refused;
-                node.message = why.chars().take(300).collect::<String>().into();
+                node.message = shortened(why);
             }
         }
         let now = self.cluster.clock().now();
@@ -445,13 +451,15 @@ impl Worker {
         self.write(status).await
     }
 
-    fn note_refused(&mut self, nodes: impl Iterator<Item = Str>, why: &str) {
+    /// `all`: why those are refused that have no reason of their own.
+    fn note_refused(&mut self, nodes: &[Str], reasons: &BTreeMap<Str, String>, all: &str) {
         if self.object.status.nodes.is_empty() {
             self.object.status.nodes = nodes
+                .iter()
                 .map(|name| NodeStatus {
-                    name,
+                    name: name.clone(),
                     state: NodeState::Refused,
-                    message: why.into(),
+                    message: shortened(reasons.get(name).map_or(all, String::as_str)),
                     ..NodeStatus::default()
                 })
                 .collect();
@@ -502,4 +510,9 @@ impl Worker {
 
 fn version(object: &NodeMaintenance) -> Option<u64> {
     object.metadata.resource_version.parse().ok()
+}
+
+/// As much of a reason as a status holds.
+fn shortened(why: &str) -> Str {
+    why.chars().take(300).collect::<String>().into()
 }
