@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::around::{Around, Outlook, named};
 use super::{Operator, OperatorResource, controller_of, parse};
+use crate::format::count;
 use crate::object::{Condition, Meta, Pod, nullable};
 use crate::text::Str;
 
@@ -182,17 +183,31 @@ impl VirtualMachines {
                 status.node_name, vmi.metadata.name, vmi.metadata.namespace
             ));
         }
-        let mine = self.migrations.iter().filter(|migration| {
+        let mut mine: Vec<&Migration> = self.migrations.iter().collect();
+        mine.retain(|migration| {
             migration.spec.vmi_name == vmi.metadata.name
                 && migration.metadata.namespace == vmi.metadata.namespace
-                && !matches!(migration.status.phase.as_str(), "Succeeded" | "Failed")
         });
-        let Some(migration) = mine.max_by_key(|m| m.metadata.creation_timestamp) else {
-            return Outlook::WillLift(if mark.is_empty() {
-                format!("KubeVirt migrates {name} at the first eviction")
-            } else {
-                format!("KubeVirt is about to migrate {name}")
-            });
+        mine.sort_by_key(|migration| std::cmp::Reverse(migration.metadata.creation_timestamp));
+        let phase = |migration: &&&Migration| migration.status.phase.clone();
+        let active = |m: &&&Migration| !matches!(&*phase(m), "Succeeded" | "Failed");
+        let Some(migration) = mine.iter().find(active) else {
+            let failed = mine.iter().take_while(|m| phase(m) == "Failed").count();
+            return match (failed, mark.is_empty()) {
+                (0, false) => Outlook::WillLift(format!("KubeVirt is about to migrate {name}")),
+                (0, true) => {
+                    Outlook::WillLift(format!("KubeVirt migrates {name} at the first eviction"))
+                }
+                // It tries again, after a pause that doubles, and nothing says that it will succeed.
+                _ => Outlook::NeedsFirst(format!(
+                    "{} of {name} failed, the last: {}",
+                    count(failed, "migration"),
+                    match &*status.migration_state.failure_reason {
+                        "" => "no reason given",
+                        reason => reason,
+                    }
+                )),
+            };
         };
         let job = &migration.metadata.name;
         if let Some(why) = migration.without_place(around) {

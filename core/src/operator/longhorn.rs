@@ -2,7 +2,8 @@
 //! `ListVolumePDBProtectedHealthyReplicasRO` of `datastore/longhorn.go`.
 //!
 //! The budget of a node's instance manager always allows nothing. Longhorn deletes it when the node is
-//! cordoned, no volume is attached there, and the copies on the node may be away.
+//! cordoned, no volume is attached there, and the copies on the node may be away. Those of its CSI pods
+//! it deletes as well when no volume is attached.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -160,9 +161,16 @@ const fn longhorn(plural: &'static str) -> OperatorResource {
     OperatorResource::new("longhorn.io", &["v1beta2"], plural)
 }
 
+/// Whether it is one of the CSI pods that Longhorn deploys, and whose budgets it makes and deletes.
+fn is_csi(pod: &Pod) -> bool {
+    let label = |key| pod.metadata.labels.get(key).map(Str::as_str);
+    label("longhorn.io/managed-by") == Some("longhorn-manager")
+        && label("app").is_some_and(|app| app.starts_with("csi-"))
+}
+
 impl Operator for Longhorn {
     fn guards(&self, pod: &Pod) -> bool {
-        controller_of(pod) == Some(("longhorn.io", "InstanceManager"))
+        controller_of(pod) == Some(("longhorn.io", "InstanceManager")) || is_csi(pod)
     }
 
     fn resources(&self) -> &'static [OperatorResource] {
@@ -184,6 +192,14 @@ impl Operator for Longhorn {
     fn outlook(&self, around: &Around, pod: &Pod, refused: bool) -> Option<Outlook> {
         if !refused {
             return None;
+        }
+        if is_csi(pod) {
+            let attached = self.attached_outlook(&pod.spec.node_name);
+            return Some(attached.unwrap_or_else(|| {
+                Outlook::NeedsFirst(
+                    "Longhorn lifts the budget when no volume is attached any more".to_owned(),
+                )
+            }));
         }
         let owner = pod.metadata.controller()?;
         let mut managers = self.managers.iter();

@@ -181,6 +181,13 @@ pub struct OperatorObjects {
 }
 
 impl OperatorObjects {
+    /// No object of an operator, among these pods.
+    pub fn among(pods: Vec<Pod>) -> Self {
+        let mut objects = Self::default();
+        objects.around.pods = pods;
+        objects
+    }
+
     /// Adds the objects of a resource in one namespace.
     pub fn add(&mut self, resource: OperatorResource, items: &[Value]) {
         self.read.insert(resource);
@@ -189,6 +196,16 @@ impl OperatorObjects {
                 operator.add(resource, items);
             }
         }
+    }
+
+    /// The guarded pod that this pod belongs to: it serves that one, and ends with it.
+    pub fn guarded_owner(&self, pod: &Pod) -> Option<&Pod> {
+        let owner = pod.metadata.controller()?;
+        if (&*owner.api_version, &*owner.kind) != ("v1", "Pod") {
+            return None;
+        }
+        let mut pods = self.around.pods.iter();
+        pods.find(|other| other.metadata.uid == owner.uid && is_guarded(other))
     }
 
     /// The outlook of a pod; none if no operator guards it, or the operator's resources could not

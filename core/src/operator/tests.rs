@@ -62,6 +62,15 @@ fn a_pod_is_guarded_by_one_operator_at_most() {
         "rook-ceph-operator".into(),
     )]
     .into();
+    let mut csi = pod("csi-attacher-x", "n");
+    csi.metadata.labels = [
+        ("longhorn.io/managed-by".into(), "longhorn-manager".into()),
+        ("app".into(), "csi-attacher".into()),
+    ]
+    .into();
     let guards = |pod: &Pod| KNOWN.all().filter(|operator| operator.guards(pod)).count();
-    assert_eq!((guards(&rook), guards(&pod("web", "n"))), (1, 0));
+    assert_eq!(
+        [rook, csi, pod("web", "n")].map(|pod| guards(&pod)),
+        [1, 1, 0]
+    );
 }

@@ -104,6 +104,20 @@ pub(super) fn scenes() -> Vec<Scene> {
             ),
         ),
         Scene::new(
+            "a machine whose migration failed",
+            machine(
+                "LiveMigrate",
+                json!({"status": {"evacuationNodeName": "$a$", "migrationState": {
+                    "failed": true, "failureReason": "no suitable target: CPU model mismatch",
+                }}}),
+                &[migration("Failed")],
+            ),
+            Expect::Lifts(
+                "1 migration of VirtualMachineInstance $ns/vm failed, the last: no suitable target: \
+                 CPU model mismatch",
+            ),
+        ),
+        Scene::new(
             "a machine for which no node has room",
             machine(
                 "LiveMigrate",
