@@ -12,7 +12,8 @@ use super::verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason
 use nodelife_core::disruption::{
     BudgetKey, BudgetRefusal, Budgets, EvictionDecision, decide, may_be_lifted, protections,
 };
-use nodelife_core::object::Pod;
+use nodelife_core::format::list;
+use nodelife_core::object::{Pod, Workload, WorkloadKind};
 use nodelife_core::operator::{OperatorObjects, Outlook};
 use nodelife_core::workload::{Presence, Workloads};
 
@@ -56,10 +57,15 @@ pub fn inspect(pod: &Pod, policy: &PodPolicy, context: InventoryContext<'_>) -> 
     if removes && !policy.consent.approved.as_deref().is_none_or(covers) {
         verdict = PodVerdict::Refuse(vec![MissingFlag::NotPlanned], None);
     }
+    let order = match verdict {
+        // Its owner does not wait for it.
+        PodVerdict::Await(WaitReason::Owner(_)) => i32::MAX,
+        _ => behavior::order(pod, &policy.filter.rules),
+    };
     InventoryItem {
         pod: pod.clone(),
         verdict,
-        order: behavior::order(pod, &policy.filter.rules),
+        order,
         losses: notes.losses,
         warnings: notes.warnings,
     }
@@ -141,6 +147,11 @@ fn verdict(
     if let Some((Behavior::WaitCompleted, origin)) = asked {
         return PodVerdict::Await(WaitReason::Completion(origin));
     }
+    if let Some(owner) = context.operators.guarded_owner(pod)
+        && !policy.filter.named
+    {
+        return PodVerdict::Await(WaitReason::Owner(owner.metadata.name.clone()));
+    }
     let needs = needs(pod, &policy.consent, context.workloads, notes);
     let decision = decide(pod, context.budgets);
     let bypassed = |why: &Impossible| {
@@ -151,7 +162,7 @@ fn verdict(
     };
     let outlook = context.operators.outlook(pod, decision.is_refused());
     let never = outlook.clone().filter(Outlook::is_never);
-    let impossible = impossible(pod, &decision, context)
+    let impossible = impossible(pod, &decision, context, notes)
         .or_else(|| never.map(|why| Impossible::Operator(why.to_string())))
         .filter(|why| !bypassed(why));
     if !needs.is_empty() {
@@ -163,6 +174,14 @@ fn verdict(
         ));
     }
     let workload = controller.and_then(|one| context.workloads.workload(&one.uid));
+    notes.warnings.extend(workload.and_then(|workload| {
+        let here = context.pods.iter().filter(|other| {
+            other.metadata.controller().map(|c| &c.uid) == controller.map(|c| &c.uid)
+                && other.spec.node_name == pod.spec.node_name
+                && !other.is_terminal()
+        });
+        failed_job(workload, here.count().max(1))
+    }));
     if let Some(workload) = workload
         && let Some(why) = workload.status.creation_failure()
     {
@@ -178,6 +197,34 @@ fn verdict(
         .warnings
         .extend(outlook.map(|outlook| outlook.to_string()));
     PodVerdict::Evict(decision)
+}
+
+/// That the evictions fail a Job for good. Each counts as a failure of it, unless its policy for
+/// failures says otherwise (`isPodFailed` and `matchPodFailurePolicy` of pkg/controller/job, v1.36.3).
+fn failed_job(job: &Workload, evictions: usize) -> Option<String> {
+    let spec = &job.spec;
+    let mut rules = spec.pod_failure_policy.rules.iter();
+    let rule = rules.find(|rule| {
+        let mut conditions = rule.on_pod_conditions.iter();
+        conditions.any(|condition| condition.kind == "DisruptionTarget")
+    });
+    let limit = spec.backoff_limit.unwrap_or(6);
+    let failed = usize::try_from(job.status.failed.unwrap_or(0)).unwrap_or(0) + evictions;
+    let why = match rule.map(|rule| &*rule.action) {
+        Some("Ignore") => return None,
+        Some("FailJob") => "its podFailurePolicy fails it when a pod is evicted".to_owned(),
+        _ if i64::try_from(failed).is_ok_and(|failed| failed > i64::from(limit)) => {
+            format!("an eviction counts as a failure, and its backoffLimit is {limit}")
+        }
+        _ => return None,
+    };
+    (job.kind == WorkloadKind::Job).then(|| {
+        format!(
+            "Job {} fails for good: {why}; wait-completed lets it finish (--pod-rule, or label \
+             cluster.x-k8s.io/drain)",
+            job.metadata.name
+        )
+    })
 }
 
 /// The flags that are missing; those that were given become warnings.
@@ -226,6 +273,7 @@ fn impossible(
     pod: &Pod,
     decision: &EvictionDecision,
     context: InventoryContext<'_>,
+    notes: &mut Notes,
 ) -> Option<Impossible> {
     match decision {
         EvictionDecision::SeveralBudgets(budgets) => {
@@ -234,10 +282,20 @@ fn impossible(
         EvictionDecision::Refused {
             budget,
             refusal: BudgetRefusal::SyncFailed(message),
-        } => Some(Impossible::SyncFailed {
-            budget: budget.clone(),
-            message: message.clone(),
-        }),
+        } => match running_job_pods(pod, budget, context) {
+            jobs if !jobs.is_empty() && message.starts_with("jobs.batch ") => {
+                notes.warnings.push(format!(
+                    "budget {budget} cannot be counted while it selects pods of Jobs ({}): it is \
+                     counted again once they have ended and are deleted",
+                    list(jobs)
+                ));
+                None
+            }
+            _ => Some(Impossible::SyncFailed {
+                budget: budget.clone(),
+                message: message.clone(),
+            }),
+        },
         EvictionDecision::Refused {
             budget,
             refusal: BudgetRefusal::Exhausted { .. },
@@ -247,12 +305,39 @@ fn impossible(
     .filter(|_| !may_be_lifted(pod, decision, context.budgets))
 }
 
-fn never(pod: &Pod, key: &BudgetKey, context: InventoryContext<'_>) -> Option<Impossible> {
-    let budget = context.budgets.get(key)?;
-    let mut selected: Vec<&Pod> = context.pods.iter().filter(|p| budget.selects(p)).collect();
+/// The pods of Jobs that the budget selects and that still run: they end by themselves.
+fn running_job_pods<'a>(
+    pod: &'a Pod,
+    key: &BudgetKey,
+    context: InventoryContext<'a>,
+) -> Vec<&'a str> {
+    let of_job = |pod: &&Pod| {
+        let controller = pod.metadata.controller();
+        controller.and_then(WorkloadKind::of) == Some(WorkloadKind::Job) && !pod.is_terminal()
+    };
+    let selected = selected(pod, key, context).into_iter();
+    selected
+        .filter(of_job)
+        .map(|pod| &*pod.metadata.name)
+        .collect()
+}
+
+/// The pods that the budget selects, this one among them.
+fn selected<'a>(pod: &'a Pod, key: &BudgetKey, context: InventoryContext<'a>) -> Vec<&'a Pod> {
+    let budget = context.budgets.get(key);
+    let pods = context.pods.iter();
+    let mut selected: Vec<&Pod> = pods
+        .filter(|p| budget.is_some_and(|b| b.selects(p)))
+        .collect();
     if !selected.iter().any(|p| p.metadata.uid == pod.metadata.uid) {
         selected.push(pod);
     }
+    selected
+}
+
+fn never(pod: &Pod, key: &BudgetKey, context: InventoryContext<'_>) -> Option<Impossible> {
+    let budget = context.budgets.get(key)?;
+    let selected = selected(pod, key, context);
     if budget.is_over_bare_pods(&selected) {
         return Some(Impossible::BarePods {
             budget: key.clone(),

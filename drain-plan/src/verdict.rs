@@ -58,12 +58,15 @@ impl fmt::Display for SkipReason {
 }
 
 /// Why a pod is waited for without an eviction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitReason {
     /// Somebody deleted it before.
     Terminating,
     /// A label, an annotation or a flag asks to let it finish.
     Completion(BehaviorSource),
+    /// It belongs to the pod of this name, which an operator guards, and ends with it: an eviction
+    /// would take a disk from a virtual machine that still runs.
+    Owner(Str),
 }
 
 impl fmt::Display for WaitReason {
@@ -71,6 +74,7 @@ impl fmt::Display for WaitReason {
         match self {
             Self::Terminating => f.write_str("already terminating"),
             Self::Completion(origin) => write!(f, "{origin}=wait-completed"),
+            Self::Owner(name) => write!(f, "belongs to pod {name} and ends with it"),
         }
     }
 }

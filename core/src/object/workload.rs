@@ -48,6 +48,46 @@ pub struct WorkloadSpec {
         deserialize_with = "nullable"
     )]
     pub template: PodTemplate,
+    /// How many failed pods a Job survives; absent means 6.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff_limit: Option<i32>,
+    /// How a Job takes the failure of a pod.
+    #[serde(
+        skip_serializing_if = "PodFailurePolicy::is_empty",
+        deserialize_with = "nullable"
+    )]
+    pub pod_failure_policy: PodFailurePolicy,
+}
+
+/// The first rule that matches the failed pod decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodFailurePolicy {
+    #[serde(deserialize_with = "nullable")]
+    pub rules: Vec<PodFailureRule>,
+}
+
+impl PodFailurePolicy {
+    fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodFailureRule {
+    /// `FailJob`, `FailIndex`, `Ignore` or `Count`.
+    pub action: Str,
+    /// Conditions of the pod, each of which matches.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
+    pub on_pod_conditions: Vec<PodFailureCondition>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodFailureCondition {
+    #[serde(rename = "type")]
+    pub kind: Str,
 }
 
 /// The template of a workload's pods, as far as nodelife reads it.
@@ -78,6 +118,9 @@ pub struct WorkloadStatus {
     pub replicas: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
+    /// How many pods of a Job have failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<i32>,
     /// That it can create no pod (`ReplicaFailure`); other conditions are left out.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "failures")]
     pub conditions: Vec<Condition>,

@@ -4,7 +4,8 @@ use super::*;
 use crate::behavior::BehaviorSource;
 use crate::fixtures::{budget, owner, pod, workload};
 use crate::options::PodFilter;
-use nodelife_core::object::{Budget, EmptyDir, Volume, WorkloadKind};
+use nodelife_core::object::{Budget, Condition, EmptyDir, Volume, WorkloadKind};
+use nodelife_core::operator::OperatorObjects;
 
 fn workloads() -> Workloads {
     let mut workloads = Workloads::default();
@@ -23,7 +24,7 @@ fn judge(pod: &Pod, policy: &PodPolicy, budgets: &[Budget]) -> PodVerdict {
     let context = InventoryContext {
         budgets: &budgets,
         workloads: &workloads(),
-        operators: &nodelife_core::operator::OperatorObjects::default(),
+        operators: &OperatorObjects::default(),
         pods: &[],
         now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
     };
@@ -129,7 +130,7 @@ fn a_flag_that_was_given_leaves_a_warning() {
         InventoryContext {
             budgets: &budgets,
             workloads: &workloads(),
-            operators: &nodelife_core::operator::OperatorObjects::default(),
+            operators: &OperatorObjects::default(),
             pods: &[],
             now: Timestamp::UNIX_EPOCH,
         },
@@ -280,5 +281,98 @@ fn a_terminating_pod_that_stays_is_not_waited_for() {
     for pod in [&mut agent, &mut asked] {
         pod.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
         assert!(matches!(plain(pod), PodVerdict::Skip(_)));
+    }
+}
+
+/// The warnings and the verdict on the first of these pods, where all are known.
+fn among(pods: &[Pod], budgets: &[Budget], workloads: &Workloads) -> InventoryItem {
+    let context = InventoryContext {
+        budgets: &Budgets::of(budgets.iter().cloned()),
+        workloads,
+        operators: &OperatorObjects::among(pods.to_vec()),
+        pods,
+        now: Timestamp::UNIX_EPOCH,
+    };
+    inspect(&pods[0], &PodPolicy::default(), context)
+}
+
+fn named(name: &str, mut pod: Pod) -> Pod {
+    pod.metadata.name = name.into();
+    pod.metadata.uid = format!("u-{name}").into();
+    pod
+}
+
+#[test]
+fn a_budget_that_the_running_pod_of_a_job_spoils_is_waited_for() {
+    let mut failed = budget("web", 0, 0, 0);
+    failed.status.observed_generation = 0;
+    failed.status.conditions = vec![Condition {
+        kind: "DisruptionAllowed".into(),
+        status: "False".into(),
+        reason: "SyncFailed".into(),
+        message: "jobs.batch does not implement the scale subresource".into(),
+    }];
+    let mut job = named("nightly-x", owned_by("batch/v1", "Job", "nightly"));
+    let item = among(
+        &[pod("a", "n"), job.clone()],
+        &[failed.clone()],
+        &workloads(),
+    );
+    assert!(matches!(item.verdict, PodVerdict::Evict(_)), "{item:?}");
+    assert!(
+        item.warnings[0].contains("pods of Jobs (nightly-x)"),
+        "{item:?}"
+    );
+    // One that has ended stays as it is, and counts all the same.
+    job.status.phase = "Succeeded".into();
+    let item = among(&[pod("a", "n"), job], &[failed], &workloads());
+    assert!(matches!(
+        item.verdict,
+        PodVerdict::Impossible(Impossible::SyncFailed { .. })
+    ));
+}
+
+#[test]
+fn a_pod_of_a_guarded_pod_stays_until_that_goes() {
+    let launcher = owned_by("kubevirt.io/v1", "VirtualMachineInstance", "vm");
+    let launcher = named("virt-launcher-vm", launcher);
+    let mut disk = with_empty_dir("");
+    disk.metadata.owner_references = vec![owner("v1", "Pod", "virt-launcher-vm")].into();
+    let item = among(&[disk.clone(), launcher], &[], &workloads());
+    let ends_with = WaitReason::Owner("virt-launcher-vm".into());
+    assert_eq!(item.verdict, PodVerdict::Await(ends_with));
+    // Executors of a driver, which nobody guards, go.
+    disk.spec.volumes.clear();
+    let driver = named("virt-launcher-vm", pod("x", "n"));
+    let item = among(&[disk, driver], &[], &workloads());
+    assert!(matches!(item.verdict, PodVerdict::Evict(_)), "{item:?}");
+}
+
+#[test]
+fn a_job_that_fails_for_good_is_told_before() {
+    let mut train = workload(WorkloadKind::Job, "train", 1);
+    let fails = |job: &Workload, pods: &[Pod]| {
+        let mut workloads = Workloads::default();
+        workloads.add_listed(WorkloadKind::ALL, [job.clone()]);
+        let item = among(pods, &[], &workloads);
+        item.warnings
+            .iter()
+            .any(|w| w.contains("Job train fails for good"))
+    };
+    let one = named("train-x", owned_by("batch/v1", "Job", "train"));
+    let two = [one.clone(), named("train-y", one.clone())];
+    assert!(!fails(&train, &two));
+    train.spec.backoff_limit = Some(1);
+    assert!(!fails(&train, &two[..1]));
+    assert!(fails(&train, &two));
+    train.status.failed = Some(1);
+    assert!(fails(&train, &two[..1]));
+    for (action, expected) in [("Ignore", false), ("Count", true), ("FailJob", true)] {
+        let rule = serde_json::json!({
+            "action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+        });
+        let policy = serde_json::json!({"rules": [rule]});
+        train.spec.pod_failure_policy = serde_json::from_value(policy).unwrap();
+        assert_eq!(fails(&train, &two[..1]), expected, "{action}");
     }
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::DrainMachine;
 use super::event::Effect;
 use super::state::{EvictionInputs, PodState, Tracked, Unevictable};
-use crate::behavior;
 use crate::inventory::{InventoryContext, inspect};
 use crate::verdict::{Impossible, PodVerdict, SkipReason, WaitReason};
 use nodelife_core::object::Pod;
@@ -164,7 +163,9 @@ impl DrainMachine {
             }
             PodVerdict::Skip(skip) => PodState::Skipped(skip),
             PodVerdict::Await(WaitReason::Terminating) => PodState::Terminating { since: self.now },
-            PodVerdict::Await(WaitReason::Completion(_)) => PodState::Completing,
+            PodVerdict::Await(WaitReason::Completion(_) | WaitReason::Owner(_)) => {
+                PodState::Completing
+            }
             _ if doubtful => self.check_owner(&pod),
             PodVerdict::Refuse(needs, _) => PodState::Refused(needs),
             PodVerdict::Impossible(_) | PodVerdict::Evict(_) => PodState::Waiting,
@@ -176,7 +177,7 @@ impl DrainMachine {
             _ => state,
         };
         Tracked {
-            order: behavior::order(&pod, &self.settings.policy.filter.rules),
+            order: item.order,
             rank: 0,
             node_index: self.nodes.index_of(self.node_key(&pod)).unwrap_or_default(),
             pod,

@@ -369,7 +369,9 @@ fn is_removed(verdict: &PodVerdict, eviction: &EvictionSettings) -> bool {
         // It is evicted again if that shortens its grace period.
         PodVerdict::Await(WaitReason::Terminating) => eviction.grace_period_seconds.is_some(),
         PodVerdict::Impossible(_) => eviction.waits_for_impossible(),
-        PodVerdict::Skip(_) | PodVerdict::Refuse(..) => false,
+        PodVerdict::Skip(_) | PodVerdict::Refuse(..) | PodVerdict::Await(WaitReason::Owner(_)) => {
+            false
+        }
     }
 }
 

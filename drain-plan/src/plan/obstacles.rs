@@ -39,7 +39,7 @@ pub(super) fn obstacles(
     let mut told = BTreeSet::new();
     for item in items {
         let text = match &item.verdict {
-            PodVerdict::Await(reason) => awaited(item, *reason, now),
+            PodVerdict::Await(reason) => awaited(item, reason, now),
             PodVerdict::Evict(decision) if !options.eviction.disable_eviction => {
                 blocked(item, decision, budgets, context, now)
             }
@@ -76,11 +76,15 @@ fn silent_nodes(leaving: &[PlannedEviction<'_>], nodes: &[Node], now: Timestamp)
 }
 
 /// A pod that ends by itself, nobody knows when.
-fn awaited(item: &InventoryItem, reason: WaitReason, now: Timestamp) -> Option<String> {
+fn awaited(item: &InventoryItem, reason: &WaitReason, now: Timestamp) -> Option<String> {
     let meta = &item.pod.metadata;
     let name = full_name(meta);
-    if let WaitReason::Completion(_) = reason {
-        return Some(format!("{name} is waited for until it completes"));
+    match reason {
+        WaitReason::Completion(_) => {
+            return Some(format!("{name} is waited for until it completes"));
+        }
+        WaitReason::Owner(owner) => return Some(format!("{name} ends with pod {owner}")),
+        WaitReason::Terminating => {}
     }
     if !meta.finalizers.is_empty() {
         let finalizers = list(meta.finalizers.iter().map(Str::as_str));

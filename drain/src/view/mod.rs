@@ -14,7 +14,7 @@ use nodelife_core::disruption::{
     BudgetRefusal, Budgets, EvictionDecision, ImplicitBudget, decide, keeps_replicas,
 };
 use nodelife_core::object::{Node, Pod, WorkloadKind, claims};
-use nodelife_core::operator;
+use nodelife_core::operator::{self, OperatorObjects};
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 use nodelife_core::workload::Workloads;
@@ -153,6 +153,7 @@ impl ClusterView {
             store: Store {
                 workloads: Workloads::of(&snapshot),
                 budgets,
+                operators: OperatorObjects::among(snapshot.pods.clone()),
                 ..Store::default()
             },
             budgets_unreadable,
@@ -287,7 +288,7 @@ impl ClusterView {
                 matches!(
                     decide(pod, &self.store.budgets),
                     EvictionDecision::Refused {
-                        refusal: BudgetRefusal::Exhausted { .. },
+                        refusal: BudgetRefusal::Exhausted { .. } | BudgetRefusal::SyncFailed(_),
                         ..
                     }
                 )

@@ -32,12 +32,10 @@ pub(crate) async fn read(cluster: &Cluster, sources: &Sources, known: Known) -> 
             Err(error) => tracing::debug!(?resource, %error, "not read"),
         }
     }
-    if !found {
-        return objects;
-    }
     let (pods, nodes) = match known {
         Some((pods, nodes)) => (pods, Some(nodes)),
-        None => around(cluster, sources).await,
+        None if found => around(cluster, sources).await,
+        None => return objects,
     };
     objects.around.pods = pods;
     objects.around.nodes = nodes;
