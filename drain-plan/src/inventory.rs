@@ -10,7 +10,8 @@ use super::return_reason::ReturnReason;
 use super::scope::PlanScope;
 use super::verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};
 use nodelife_core::disruption::{
-    BudgetKey, BudgetRefusal, Budgets, EvictionDecision, decide, may_be_lifted, protections,
+    BudgetKey, BudgetRefusal, Budgets, EvictionDecision, Exemption, decide, may_be_lifted,
+    protections, unknown_keeper,
 };
 use nodelife_core::format::list;
 use nodelife_core::object::{Pod, Workload, WorkloadKind};
@@ -190,6 +191,7 @@ fn verdict(
             "nothing would replace it: {key} cannot create pods: {why}"
         ));
     }
+    notes.warnings.extend(unguarded(pod, &decision, context));
     if let Some(impossible) = impossible {
         return PodVerdict::Impossible(impossible);
     }
@@ -197,6 +199,48 @@ fn verdict(
         .warnings
         .extend(outlook.map(|outlook| outlook.to_string()));
     PodVerdict::Evict(decision)
+}
+
+/// What follows from the eviction that no budget prevents.
+fn unguarded(
+    pod: &Pod,
+    decision: &EvictionDecision,
+    context: InventoryContext<'_>,
+) -> Option<String> {
+    let owner = pod.metadata.controller()?;
+    let (kind, name) = (&owner.kind, &owner.name);
+    match decision {
+        EvictionDecision::Counted { budget, .. } if pod.is_ready() => {
+            let status = &context.budgets.get(budget)?.status;
+            (status.expected_pods == 1).then(|| {
+                format!(
+                    "the only pod that budget {budget} counts: nothing serves until its \
+                     replacement is Ready"
+                )
+            })
+        }
+        _ if WorkloadKind::of(owner).is_some() || kind == "Pod" => None,
+        _ if pod.spec.restart_policy == "Never" => Some(format!(
+            "its restartPolicy is Never: whether {kind} {name} makes another pod is not known"
+        )),
+        EvictionDecision::Exempt(Exemption::NoBudget) if unknown_keeper(pod).is_some() => {
+            let mut pods = context.pods.iter();
+            let is_sibling = |other: &Pod| {
+                other.metadata.uid != pod.metadata.uid
+                    && other
+                        .metadata
+                        .controller()
+                        .is_some_and(|c| c.uid == owner.uid)
+            };
+            pods.any(is_sibling).then(|| {
+                format!(
+                    "no budget protects the pods of {kind} {name}: they go one after the other, \
+                     and drain does not wait for their replacements"
+                )
+            })
+        }
+        _ => None,
+    }
 }
 
 /// That the evictions fail a Job for good. Each counts as a failure of it, unless its policy for

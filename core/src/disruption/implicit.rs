@@ -8,7 +8,8 @@ use std::fmt;
 use jiff::SignedDuration;
 
 use super::budget::{BudgetKey, CountError};
-use crate::object::{IntOrString, Pod, WorkloadKind};
+use crate::object::{IntOrString, OwnerReference, Pod, WorkloadKind};
+use crate::text::Str;
 use crate::workload::{WorkloadKey, Workloads};
 
 /// How long an implicit budget waits for replacements that do not come before it lets
@@ -90,12 +91,23 @@ pub fn keeps_replicas(kind: WorkloadKind) -> bool {
     )
 }
 
+/// The controller of an unknown kind that keeps this pod running: how many pods it wants is not known,
+/// so they go one after the other.
+pub fn unknown_keeper(pod: &Pod) -> Option<&OwnerReference> {
+    let keeper = pod.metadata.controller()?;
+    let is_unknown = WorkloadKind::of(keeper).is_none() && keeper.kind != "Pod";
+    let serves = pod.is_ready() && pod.spec.restart_policy.is_empty();
+    (is_unknown && serves).then_some(keeper)
+}
+
 /// The limit of how many pods go at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
     /// The implicit budget of a workload.
     Workload(WorkloadKey),
     Budget(BudgetKey),
+    /// One pod at a time of the controller with this UID: see [`unknown_keeper`].
+    Keeper(Str),
 }
 
 impl From<&BudgetKey> for Limit {

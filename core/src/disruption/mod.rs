@@ -15,7 +15,7 @@ pub use budget::{BudgetKey, Budgets, CountError, Counts, DELETION_TIMEOUT};
 pub use decision::{BudgetName, BudgetRefusal, EvictionDecision, Exemption, decide};
 pub use decision::{ignores_budgets, may_be_lifted};
 pub use implicit::{IMPLICIT_TIMEOUT, ImplicitCounts, Limit};
-pub use implicit::{ImplicitBudget, keeps_replicas};
+pub use implicit::{ImplicitBudget, keeps_replicas, unknown_keeper};
 pub use protection::PROTECTIONS;
 pub use protection::protections;
 pub use unhealthy::{UnhealthyPod, UnhealthyReason};

@@ -66,6 +66,12 @@ pub struct PodSpec {
     pub priority_class_name: Str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub service_account_name: Str,
+    /// `OnFailure` or `Never`; empty for `Always`, the default.
+    #[serde(
+        skip_serializing_if = "str::is_empty",
+        deserialize_with = "unless_always"
+    )]
+    pub restart_policy: Str,
     /// Seconds between the request to stop and the kill.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub termination_grace_period_seconds: Option<i64>,
@@ -101,6 +107,15 @@ pub struct PodSpec {
     /// Volumes; decoders leave out those that tie a pod to nothing.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub volumes: Shared<Vec<Volume>>,
+}
+
+fn unless_always<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Str, D::Error> {
+    let policy: Str = nullable(from)?;
+    Ok(if policy == "Always" {
+        Str::default()
+    } else {
+        policy
+    })
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

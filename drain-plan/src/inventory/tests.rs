@@ -376,3 +376,27 @@ fn a_job_that_fails_for_good_is_told_before() {
         assert_eq!(fails(&train, &two[..1]), expected, "{action}");
     }
 }
+
+#[test]
+fn the_plan_tells_what_follows_where_nothing_prevents_it() {
+    let warning = |pods: &[Pod], budgets: &[Budget]| {
+        let item = among(pods, budgets, &workloads());
+        item.warnings.join("; ")
+    };
+    let told = warning(&[pod("a", "n")], &[budget("web", 1, 1, 0)]);
+    assert!(
+        told.starts_with("the only pod that budget default/web counts"),
+        "{told}"
+    );
+    let custom = owned_by("example.com/v1", "CloneSet", "cs");
+    assert_eq!(warning(&[custom.clone()], &[]), "");
+    let told = warning(&[custom.clone(), named("b", custom.clone())], &[]);
+    assert!(told.contains("they go one after the other"), "{told}");
+    let mut driver = custom;
+    driver.spec.restart_policy = "Never".into();
+    let told = warning(&[driver], &[]);
+    assert!(
+        told.contains("whether CloneSet cs makes another pod is not known"),
+        "{told}"
+    );
+}

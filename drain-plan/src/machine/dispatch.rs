@@ -12,6 +12,7 @@ use crate::options::{self, Tier};
 use crate::verdict::{Impossible, PodVerdict};
 use nodelife_core::disruption::{
     BudgetKey, BudgetName, EvictionDecision, Exemption, IMPLICIT_TIMEOUT, Limit, decide,
+    unknown_keeper,
 };
 use nodelife_core::text::Str;
 
@@ -247,7 +248,11 @@ impl DrainMachine {
             .and_then(|budget| budget.counts(&tracked.pod, &self.store.workloads))
             .zip(tracked.pod.metadata.controller());
         let Some((mut counts, controller)) = counts else {
-            return Due::Evict(None);
+            return if self.settings.implicit.is_some() && self.loses_sibling(tracked) {
+                Due::Nothing
+            } else {
+                Due::Evict(None)
+            };
         };
         if self.ready_counts.counts_for_budget(&controller.uid) {
             return Due::Nothing;
@@ -285,6 +290,23 @@ impl DrainMachine {
                 held,
             })
         }
+    }
+
+    /// Whether another pod of the same controller of an unknown kind is on its way out.
+    fn loses_sibling(&self, tracked: &Tracked) -> bool {
+        let Some(keeper) = unknown_keeper(&tracked.pod) else {
+            return false;
+        };
+        self.pods.values().any(|other| {
+            matches!(
+                other.state,
+                PodState::Evicting | PodState::Terminating { .. }
+            ) && other
+                .pod
+                .metadata
+                .controller()
+                .is_some_and(|c| c.uid == keeper.uid)
+        })
     }
 
     fn due_under_several(&self, tracked: &Tracked, budgets: Vec<BudgetName>, probe: bool) -> Due {

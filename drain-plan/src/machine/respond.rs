@@ -15,6 +15,9 @@ use nodelife_core::text::Str;
 /// How often a denial is taken as one that may pass.
 pub(super) const DENIALS: u32 = 3;
 
+/// The same for a webhook: it is tried for half a minute.
+pub(super) const WEBHOOK_DENIALS: u32 = 6;
+
 impl DrainMachine {
     pub(super) fn eviction_answered(&mut self, uid: &Str, result: EvictionResult) {
         let accepted = result == EvictionResult::Accepted;
@@ -87,14 +90,16 @@ impl DrainMachine {
                 later: true,
                 retry_after,
             } => {
-                let wait = retry_after.map_or(IN_PROGRESS_WAIT, fixed);
-                (BlockReason::Denied(message), wait, Timer)
+                let wait = retry_after.map_or(BUDGET_WAIT, fixed);
+                (BlockReason::Denied(message), wait, InputsChanged(seen))
             }
             // An API server that has just started forbids everything for a moment.
-            EvictionResult::Denied { message, .. } | EvictionResult::Forbidden(message)
-                if denials < DENIALS =>
-            {
+            EvictionResult::Forbidden(message) if denials < DENIALS => {
                 (BlockReason::Denied(message), OPEN_WAIT, Timer)
+            }
+            // A webhook may look at something that passes, and say so with 403 all the same.
+            EvictionResult::Denied { message, .. } if denials < WEBHOOK_DENIALS => {
+                (BlockReason::Denied(message), OPEN_WAIT, InputsChanged(seen))
             }
             EvictionResult::NamespaceTerminating => {
                 (BlockReason::NamespaceTerminating, BUDGET_WAIT, TimerThenGet)

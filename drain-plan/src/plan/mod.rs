@@ -22,7 +22,7 @@ use crate::options::tier;
 use control_plane::quorum_warnings;
 use estimate::{PlannedEviction, Schedule};
 use nodelife_core::disruption::{
-    BudgetKey, BudgetName, Budgets, EvictionDecision, Exemption, ImplicitBudget,
+    BudgetKey, BudgetName, Budgets, EvictionDecision, Exemption, ImplicitBudget, unknown_keeper,
 };
 use nodelife_core::scheduling::Placement;
 use nodelife_core::text::Str;
@@ -183,10 +183,14 @@ impl DrainPlan {
                 let PodVerdict::Evict(decision) = &item.verdict else {
                     return None;
                 };
-                let room = implicit
-                    .filter(|_| *decision == EvictionDecision::Exempt(Exemption::NoBudget))
-                    .and_then(|(budget, workloads)| budget.counts(&item.pod, workloads));
-                let share = Allowance::of(decision, budgets, room).filter(|_| !deletes);
+                let implicit =
+                    implicit.filter(|_| *decision == EvictionDecision::Exempt(Exemption::NoBudget));
+                let room =
+                    implicit.and_then(|(budget, workloads)| budget.counts(&item.pod, workloads));
+                let share = Allowance::of(decision, budgets, room);
+                let keeper = implicit.and_then(|_| unknown_keeper(&item.pod));
+                let share = share.or_else(|| keeper.map(Allowance::one_of));
+                let share = share.filter(|_| !deletes);
                 Some(PlannedEviction {
                     pod: &item.pod,
                     share,

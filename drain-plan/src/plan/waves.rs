@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::options::Tier;
 use nodelife_core::disruption::{BudgetRefusal, Budgets, EvictionDecision, ImplicitCounts, Limit};
+use nodelife_core::object::OwnerReference;
 
 /// How many pods a budget lets go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,11 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
+    /// That of the pods of a controller that nobody knows how many pods it wants.
+    pub(super) fn one_of(keeper: &OwnerReference) -> Self {
+        Self::new(Limit::Keeper(keeper.uid.clone()), 1, 1)
+    }
+
     /// The allowance that an eviction with this decision takes from; none without a limit.
     pub(super) fn of(
         decision: &EvictionDecision,

@@ -1,5 +1,6 @@
 //! Denials and answers of an API server that does not accept the credentials.
 
+use super::super::respond::WEBHOOK_DENIALS;
 use super::*;
 
 #[test]
@@ -16,7 +17,7 @@ fn refusals_of_a_budget_are_no_denials() {
         later: false,
         retry_after: None,
     };
-    for _ in 0..2 {
+    for _ in 1..WEBHOOK_DENIALS {
         drain.answer("a", denied());
         assert_eq!(evicted(&drain.after(60)), ["a"]);
     }
