@@ -3,9 +3,11 @@
 //! Mirrors the filters of the scheduler of Kubernetes v1.36.3 as far as nodes, pods and volumes
 //! show their inputs: `NodeUnschedulable`, `TaintToleration`, `NodeAffinity`,
 //! `NodeResourcesFit` (pkg/scheduler/framework/plugins), the node affinity of volumes
-//! (`VolumeBinding`) and required anti-affinity between pods (`InterPodAffinity`). Ports, spread
-//! constraints, required affinity to pods and limits on volumes are left out. A pod reported as
-//! unschedulable is; a pod not reported may still be Pending.
+//! (`VolumeBinding`), hard spread constraints (`PodTopologySpread`) and required anti-affinity between
+//! pods (`InterPodAffinity`). Ports, required affinity to pods and limits on volumes are left out. A
+//! pod reported as unschedulable is; a pod not reported may still be Pending.
+
+mod spread;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,6 +19,7 @@ use crate::request::ByContainers;
 use crate::taint;
 use crate::taint::{NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE};
 use crate::text::Str;
+use spread::{Spread, spreads};
 
 /// Billionths, by resource.
 type Room = BTreeMap<Str, i128>;
@@ -25,6 +28,8 @@ type Room = BTreeMap<Str, i128>;
 #[derive(Clone, Debug)]
 pub struct Placement<'a> {
     hosts: Vec<Candidate<'a>>,
+    /// The nodes that are drained, with the pods that have not left them.
+    drained: Vec<Candidate<'a>>,
     /// By namespace and name of their claim.
     volumes: BTreeMap<(&'a str, &'a str), &'a PersistentVolume>,
 }
@@ -63,6 +68,7 @@ enum Reason {
     Full,
     Short(Str),
     Volume(Str),
+    Spread,
     Neighbour,
 }
 
@@ -106,6 +112,7 @@ impl fmt::Display for Reason {
             Self::Full => f.write_str("with its maximum number of pods"),
             Self::Short(resource) => write!(f, "with insufficient {resource}"),
             Self::Volume(name) => write!(f, "out of reach of its volume {name}"),
+            Self::Spread => f.write_str("excluded by its topology spread constraints"),
             Self::Neighbour => f.write_str("excluded by anti-affinity"),
         }
     }
@@ -125,14 +132,11 @@ impl<'a> Placement<'a> {
             on_node.entry(node).or_default().push(pod);
         }
         let mut requests = ByContainers::new(request::requests);
-        let hosts = nodes
-            .iter()
-            .filter(|node| !drained.contains(&node.metadata.name))
-            .map(|node| {
-                let pods = on_node.remove(node.metadata.name.as_str());
-                Candidate::new(node, pods.unwrap_or_default(), &mut requests)
-            })
-            .collect();
+        let all = nodes.iter().map(|node| {
+            let pods = on_node.remove(node.metadata.name.as_str());
+            Candidate::new(node, pods.unwrap_or_default(), &mut requests)
+        });
+        let (drained, hosts) = all.partition(|host| drained.contains(&host.node.metadata.name));
         let volumes = volumes
             .iter()
             .filter_map(|volume| {
@@ -140,16 +144,25 @@ impl<'a> Placement<'a> {
                 Some(((claim.namespace.as_str(), claim.name.as_str()), volume))
             })
             .collect();
-        Self { hosts, volumes }
+        Self {
+            hosts,
+            drained,
+            volumes,
+        }
     }
 
     /// Finds a place for the replacement of `pod`, and holds it for what comes after.
     pub fn place(&mut self, pod: &'a Pod) -> Result<(), Unschedulable> {
+        for host in &mut self.drained {
+            host.pods
+                .retain(|other| other.metadata.uid != pod.metadata.uid);
+        }
         let wanted = wanted(pod);
+        let uneven = spreads(pod, &self.hosts, &self.drained, true);
         let mut obstacles: BTreeMap<Reason, usize> = BTreeMap::new();
         let mut best: Option<(usize, i128)> = None;
         for (i, host) in self.hosts.iter().enumerate() {
-            if let Some(obstacle) = self.obstacle(host, pod, &wanted, true) {
+            if let Some(obstacle) = self.obstacle(host, pod, &wanted, (&uneven, true)) {
                 *obstacles.entry(obstacle).or_default() += 1;
                 continue;
             }
@@ -166,7 +179,8 @@ impl<'a> Placement<'a> {
             host.moved.push(pod);
             return Ok(());
         }
-        let takes = |host| self.obstacle(host, pod, &wanted, false).is_none();
+        let even = spreads(pod, &self.hosts, &self.drained, false);
+        let takes = |host| self.obstacle(host, pod, &wanted, (&even, false)).is_none();
         Err(Unschedulable {
             others: self.hosts.len(),
             crowded: self.hosts.iter().any(takes),
@@ -188,18 +202,21 @@ impl<'a> Placement<'a> {
         own.then_some(Rejections(obstacles))
     }
 
-    /// Why `host` does not take the pod; `moved`: the pods that were put there count.
+    /// Why `host` does not take the pod with these constraints; `moved`: the pods that were put there
+    /// count.
     fn obstacle(
         &self,
         host: &Candidate<'_>,
         pod: &Pod,
         wanted: &Room,
-        moved: bool,
+        (spreads, moved): (&[Spread<'_>], bool),
     ) -> Option<Reason> {
         let crowds = || self.crowds(host.node, pod, moved);
+        let uneven = || spreads.iter().any(|spread| spread.keeps_off(host.node));
         host.closed_to(pod)
             .or_else(|| host.too_full_for(wanted, moved))
             .or_else(|| self.out_of_reach(host.node, pod))
+            .or_else(|| uneven().then_some(Reason::Spread))
             .or_else(|| crowds().then_some(Reason::Neighbour))
     }
 
@@ -264,6 +281,16 @@ fn selects(term: &PodAffinityTerm, owner: &Pod, other: &Pod) -> bool {
         && selector.is_some_and(|selector| selector.matches(&other.metadata.labels))
 }
 
+/// Whether the pod's node selector and required node affinity take the node.
+fn likes(pod: &Pod, node: &Node) -> bool {
+    let (labels, spec) = (&node.metadata.labels, &pod.spec);
+    let mut selector = spec.node_selector.iter();
+    let selected = selector.all(|(key, value)| labels.get(key.as_str()) == Some(value));
+    let affinity = spec.affinity.as_ref();
+    let required = affinity.and_then(|one| one.node_affinity.as_ref()?.required.as_ref());
+    selected && required.is_none_or(|selector| selector.matches(node))
+}
+
 impl<'a> Candidate<'a> {
     fn new(node: &'a Node, pods: Vec<&'a Pod>, requests: &mut ByContainers<'a>) -> Self {
         let amounts = node.status.allocatable.iter();
@@ -302,13 +329,7 @@ impl<'a> Candidate<'a> {
         if let Some(taint) = taint::untolerated(&node.spec.taints, &spec.tolerations, &effects) {
             return Some(Reason::Taint(taint.key.clone()));
         }
-        let labels = &node.metadata.labels;
-        let mut selector = spec.node_selector.iter();
-        let selected = selector.all(|(key, value)| labels.get(key.as_str()) == Some(value));
-        let affinity = spec.affinity.as_ref();
-        let required = affinity.and_then(|one| one.node_affinity.as_ref()?.required.as_ref());
-        let liked = required.is_none_or(|selector| selector.matches(node));
-        (!selected || !liked).then_some(Reason::Affinity)
+        (!likes(pod, node)).then_some(Reason::Affinity)
     }
 
     fn too_full_for(&self, wanted: &Room, moved: bool) -> Option<Reason> {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::meta::{nullable, quantities};
-use super::{Affinity, Labels, Meta, ResourceList, Shared};
+use super::{Affinity, LabelSelector, Labels, Meta, ResourceList, Shared};
 use crate::text::Str;
 use crate::version::Version;
 
@@ -123,6 +123,35 @@ fn unless_always<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Str, D::Er
 pub struct SpreadConstraint {
     /// The label whose values are the domains.
     pub topology_key: Str,
+    /// By how many pods a domain may exceed the one with the fewest.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub max_skew: i32,
+    /// `DoNotSchedule` or `ScheduleAnyway`.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub when_unsatisfiable: Str,
+    /// The pods that count; absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<LabelSelector>,
+    /// Of fewer domains the fewest pods are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_domains: Option<i32>,
+    /// Whether nodes count that the pod does not select: `Honor` (the default) or `Ignore`.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub node_affinity_policy: Str,
+    /// Whether nodes count whose taints keep the pod away: `Honor` or `Ignore` (the default).
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub node_taints_policy: Str,
+    /// Labels of the pod that the others must have as well.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
+    pub match_label_keys: Vec<Str>,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "what serde calls it with"
+)]
+fn is_zero(number: &i32) -> bool {
+    *number == 0
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -2,7 +2,7 @@ use super::*;
 use crate::fixtures::{node, pod};
 use crate::object::{
     Affinity, ClaimRef, ClaimSource, Container, LabelSelector, NodeSelector, NodeSelectorTerm,
-    PodAntiAffinity, Requirement, Taint, Volume, VolumeNodeAffinity,
+    PodAntiAffinity, Requirement, SpreadConstraint, Taint, Volume, VolumeNodeAffinity,
 };
 
 fn asking(name: &str, cpu: &str) -> Pod {
@@ -181,4 +181,64 @@ fn one_pod_a_host_is_one_pod_a_host() {
     let mut other = asking("s", "1");
     other.metadata.namespace = "elsewhere".into();
     assert_eq!(said(&nodes[..1], &there, &[], &[other]), [""]);
+}
+
+/// kubernetes/kubernetes#106127: the domain of the drained node remains, and has no pod any more.
+#[test]
+fn a_hard_spread_counts_the_domain_of_the_drained_node() {
+    let spread = |pod: Pod, changes: fn(&mut SpreadConstraint)| {
+        let mut constraint = SpreadConstraint {
+            topology_key: "kubernetes.io/hostname".into(),
+            max_skew: 1,
+            when_unsatisfiable: "DoNotSchedule".into(),
+            label_selector: Some(LabelSelector {
+                match_labels: [("app".into(), "web".into())].into(),
+                ..LabelSelector::default()
+            }),
+            ..SpreadConstraint::default()
+        };
+        changes(&mut constraint);
+        let mut pod = pod;
+        pod.spec.topology_spread_constraints = Some(vec![constraint].into());
+        pod
+    };
+    let host = |name: &str| {
+        let mut node = node(name);
+        let key = "kubernetes.io/hostname".into();
+        node.metadata.labels.insert(key, name.into());
+        node
+    };
+    let nodes = ["old", "a", "b"].map(host);
+    let on = |name: &str, node: &str| {
+        let mut pod = asking(name, "1");
+        pod.spec.node_name = node.into();
+        pod
+    };
+    let there = [on("p", "old"), on("q", "a"), on("r", "b")];
+    let said_with =
+        |changes| said(&nodes, &there, &[], &[spread(on("p", "old"), changes)]).remove(0);
+    assert_eq!(
+        said_with(|_| ()),
+        "its replacement fits on none of the 2 other nodes: 2 excluded by its topology spread \
+         constraints"
+    );
+    assert_eq!(said_with(|one| one.max_skew = 2), "");
+    assert_eq!(
+        said_with(|one| one.when_unsatisfiable = "ScheduleAnyway".into()),
+        ""
+    );
+    assert_eq!(said_with(|one| one.node_taints_policy = "Honor".into()), "");
+    assert_eq!(said_with(|one| one.label_selector = None), "");
+    // Nodes without the key are no domain, and no place.
+    let said = said_with(|one| one.topology_key = "zone".into());
+    assert!(
+        said.ends_with("2 excluded by its topology spread constraints"),
+        "{said}"
+    );
+    // A second pod on the node keeps its domain full enough for the first.
+    let two = [on("p", "old"), on("s", "old"), on("q", "a"), on("r", "b")];
+    let go = [on("p", "old"), on("s", "old")].map(|pod| spread(pod, |_| ()));
+    let mut elsewhere = Placement::new(&nodes, &two, &[], &["old".into()]);
+    let fit = go.each_ref().map(|pod| elsewhere.place(pod).is_ok());
+    assert_eq!(fit, [true, false]);
 }

@@ -119,7 +119,16 @@ static POD_AFFINITY_TERM: [Field; 4] = [
     field(4, "namespaceSelector", Kind::Message(&SELECTOR)),
 ];
 
-static SPREAD_CONSTRAINT: [Field; 1] = [field(2, "topologyKey", Text)];
+static SPREAD_CONSTRAINT: [Field; 8] = [
+    shown(1, "maxSkew", Int),
+    field(2, "topologyKey", Text),
+    field(3, "whenUnsatisfiable", Text),
+    field(4, "labelSelector", Kind::Message(&SELECTOR)),
+    shown(5, "minDomains", Int),
+    field(6, "nodeAffinityPolicy", Text),
+    field(7, "nodeTaintsPolicy", Text),
+    field(8, "matchLabelKeys", Texts),
+];
 
 static TOLERATION: [Field; 5] = [
     field(1, "key", Text),

@@ -114,8 +114,11 @@ fn pod() -> Sample {
         "serviceAccountName": "default", "hostNetwork": true,
         "automountServiceAccountToken": false, "priorityClassName": "system-node-critical",
         "nodeSelector": {"a": "b"},
-        "topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1,
-                                       "whenUnsatisfiable": "DoNotSchedule"}],
+        "topologySpreadConstraints": [{
+            "topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"a": "b"}}, "minDomains": 2,
+            "nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor",
+        }],
         "tolerations": [{"key": "k", "operator": "Equal", "value": "v", "effect": "NoExecute",
                          "tolerationSeconds": 30}],
         "containers": [{"name": "c", "image": "i", "resources": {
@@ -135,7 +138,6 @@ fn pod() -> Sample {
     // The sample needs these, and core does not read them.
     let fields = read["spec"].as_object_mut().unwrap();
     fields.remove("automountServiceAccountToken");
-    fields["topologySpreadConstraints"] = json!([{"topologyKey": "zone"}]);
     for list in ["containers", "initContainers"] {
         let container = read["spec"][list][0].as_object_mut().unwrap();
         container.remove("image");
@@ -304,6 +306,16 @@ fn workloads() -> Vec<Sample> {
     let scaled_read = json!({"spec": {"replicas": 3, "selector": selector}, "status": read});
     let once = json!({"metadata": {"labels": {"app": "web"}}, "spec": {
         "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let policy = json!({"rules": [{
+        "action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+    }]});
+    let mut failing = counted.clone();
+    let failure = json!([{
+        "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota",
+    }]);
+    failing["conditions"] = failure.clone();
+    let mut failing_read = read.clone();
+    failing_read["conditions"] = failure;
     listing::WORKLOADS
         .iter()
         .map(|listing| match listing.kind {
@@ -317,16 +329,21 @@ fn workloads() -> Vec<Sample> {
             "Job" => sample(
                 listing,
                 "default",
-                json!({"spec": {"template": once}}),
+                json!({"spec": {"template": once, "backoffLimit": 2, "podFailurePolicy": policy}}),
                 None,
-                json!({"kind": "Job"}),
+                json!({"kind": "Job", "spec": {"backoffLimit": 2, "podFailurePolicy": {
+                    "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}],
+                }}}),
             ),
             "ReplicationController" => sample(
                 listing,
                 "default",
                 json!({"spec": {"replicas": 3, "selector": {"app": "web"}, "template": template}}),
-                Some(counted.clone()),
-                json!({"kind": "ReplicationController", "spec": {"replicas": 3}, "status": read}),
+                Some(failing.clone()),
+                json!({
+                    "kind": "ReplicationController", "spec": {"replicas": 3},
+                    "status": failing_read,
+                }),
             ),
             _ => sample(
                 listing,

@@ -1,0 +1,104 @@
+//! Hard topology spread: `PodTopologySpread` of pkg/scheduler/framework/plugins, v1.36.3
+//! (`calPreFilterState` and `Filter` of filtering.go, `matchNodeInclusionPolicies` of common.go).
+
+use std::collections::BTreeMap;
+
+use super::{Candidate, likes};
+use crate::object::{Node, Pod, SpreadConstraint};
+use crate::taint;
+use crate::taint::{NO_EXECUTE, NO_SCHEDULE};
+
+/// A constraint of a pod, and how many of the pods that count each domain has.
+pub(super) struct Spread<'p> {
+    constraint: &'p SpreadConstraint,
+    domains: BTreeMap<&'p str, usize>,
+    /// Whether the pod itself counts.
+    itself: usize,
+}
+
+/// The constraints of `pod` without which it is not scheduled. `moved`: the pods that were put on a
+/// candidate count. Those of `drained` that have not left it yet count there: its domain remains.
+pub(super) fn spreads<'p>(
+    pod: &'p Pod,
+    hosts: &'p [Candidate<'_>],
+    drained: &'p [Candidate<'_>],
+    moved: bool,
+) -> Vec<Spread<'p>> {
+    let constraints = pod
+        .spec
+        .topology_spread_constraints
+        .iter()
+        .flat_map(|all| all.iter());
+    let hard: Vec<&SpreadConstraint> = constraints
+        .filter(|constraint| constraint.when_unsatisfiable == "DoNotSchedule")
+        .collect();
+    let has_keys = |node: &Node| {
+        let mut hard = hard.iter();
+        hard.all(|one| node.metadata.labels.contains_key(one.topology_key.as_str()))
+    };
+    let count = |constraint: &'p SpreadConstraint| {
+        let mut domains = BTreeMap::new();
+        let all = hosts.iter().map(|host| (host, false));
+        for (host, leaves) in all.chain(drained.iter().map(|host| (host, true))) {
+            let node = host.node;
+            let Some(value) = node.metadata.labels.get(constraint.topology_key.as_str()) else {
+                continue;
+            };
+            if !has_keys(node) || !counts(constraint, pod, node, leaves) {
+                continue;
+            }
+            let there = host.pods.iter().chain(host.moved.iter().filter(|_| moved));
+            let there =
+                there.filter(|other| !other.is_terminating() && selects(constraint, pod, other));
+            *domains.entry(value.as_str()).or_default() += there.count();
+        }
+        Spread {
+            constraint,
+            domains,
+            itself: usize::from(selects(constraint, pod, pod)),
+        }
+    };
+    hard.iter().map(|constraint| count(constraint)).collect()
+}
+
+impl Spread<'_> {
+    /// Whether the pod would be one too many in the domain of `node`.
+    pub(super) fn keeps_off(&self, node: &Node) -> bool {
+        let labels = &node.metadata.labels;
+        let Some(domain) = labels.get(self.constraint.topology_key.as_str()) else {
+            return true;
+        };
+        let wanted = usize::try_from(self.constraint.min_domains.unwrap_or(1)).unwrap_or(1);
+        let fewest = if self.domains.len() < wanted {
+            0
+        } else {
+            self.domains.values().copied().min().unwrap_or(0)
+        };
+        let here = self.domains.get(domain.as_str()).copied().unwrap_or(0);
+        let most = usize::try_from(self.constraint.max_skew).unwrap_or(0);
+        here + self.itself > most + fewest
+    }
+}
+
+/// Whether the node and its pods count; `leaves`: it is cordoned by the time.
+fn counts(constraint: &SpreadConstraint, pod: &Pod, node: &Node, leaves: bool) -> bool {
+    let effects = [NO_SCHEDULE, NO_EXECUTE];
+    let tainted = || {
+        leaves || taint::untolerated(&node.spec.taints, &pod.spec.tolerations, &effects).is_some()
+    };
+    (constraint.node_affinity_policy == "Ignore" || likes(pod, node))
+        && !(constraint.node_taints_policy == "Honor" && tainted())
+}
+
+fn selects(constraint: &SpreadConstraint, pod: &Pod, other: &Pod) -> bool {
+    let (labels, others) = (&pod.metadata.labels, &other.metadata.labels);
+    let mut keys = constraint.match_label_keys.iter();
+    let selector = constraint.label_selector.as_ref();
+    other.metadata.namespace == pod.metadata.namespace
+        && selector.is_some_and(|selector| selector.matches(others))
+        && keys.all(|key| {
+            labels
+                .get(key.as_str())
+                .is_none_or(|v| others.get(key.as_str()) == Some(v))
+        })
+}
