@@ -1,5 +1,6 @@
 //! Asks the API server what somebody may do.
 
+use nodelife_core::text::Str;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -11,6 +12,7 @@ use crate::resource::Resource;
 const SELF_REVIEWS: Resource =
     Resource::grouped("authorization.k8s.io", "v1", "selfsubjectaccessreviews");
 const REVIEWS: Resource = Resource::grouped("authorization.k8s.io", "v1", "subjectaccessreviews");
+const WHO_AM_I: Resource = Resource::grouped("authentication.k8s.io", "v1", "selfsubjectreviews");
 
 #[derive(Deserialize)]
 struct Review {
@@ -57,6 +59,21 @@ impl Cluster {
         }});
         let review = review("SelfSubjectAccessReview", &spec);
         Ok(self.access(SELF_REVIEWS, &review).await?.allowed)
+    }
+
+    /// The UID of the pod that the credentials are bound to, if they are those of a pod.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError`]: the API server did not say.
+    pub async fn own_pod(&self) -> Result<Option<Str>, ApiError> {
+        let kind = "SelfSubjectReview";
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": kind});
+        let call = Call::create(WHO_AM_I.all(), &review)?;
+        let review: Value = self.read(&call).await?.json(&call)?;
+        // `PodUIDKey` of staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go, v1.36.3.
+        let uid = &review["status"]["userInfo"]["extra"]["authentication.kubernetes.io/pod-uid"][0];
+        Ok(uid.as_str().map(Str::from))
     }
 
     /// The answer to the `spec` of a `SubjectAccessReview`. Needs the right to create these.

@@ -1,6 +1,6 @@
 //! Inventory: a verdict for each pod of the nodes to drain.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
@@ -16,6 +16,7 @@ use nodelife_core::disruption::{
 use nodelife_core::format::list;
 use nodelife_core::object::{Pod, Workload, WorkloadKind};
 use nodelife_core::operator::{OperatorObjects, Outlook};
+use nodelife_core::text::Str;
 use nodelife_core::workload::{Presence, Workloads};
 
 /// The facts that the verdicts depend on.
@@ -25,6 +26,8 @@ pub struct InventoryContext<'a> {
     pub budgets: &'a Budgets,
     pub workloads: &'a Workloads,
     pub operators: &'a OperatorObjects,
+    /// Why pods go last that much depends on, by UID.
+    pub essential: &'a BTreeMap<Str, String>,
     /// Pods by which budgets are judged: all that the budgets of the nodes' pods
     /// select, as far as known.
     pub pods: &'a [Pod],
@@ -58,10 +61,11 @@ pub fn inspect(pod: &Pod, policy: &PodPolicy, context: InventoryContext<'_>) -> 
     if removes && !policy.consent.approved.as_deref().is_none_or(covers) {
         verdict = PodVerdict::Refuse(vec![MissingFlag::NotPlanned], None);
     }
-    let order = match verdict {
+    let order = match (&verdict, behavior::order(pod, &policy.filter.rules)) {
         // Its owner does not wait for it.
-        PodVerdict::Await(WaitReason::Owner(_)) => i32::MAX,
-        _ => behavior::order(pod, &policy.filter.rules),
+        (PodVerdict::Await(WaitReason::Owner(_)), _) => i32::MAX,
+        (_, 0) if context.essential.contains_key(&pod.metadata.uid) => i32::MAX,
+        (_, order) => order,
     };
     InventoryItem {
         pod: pod.clone(),
@@ -191,6 +195,9 @@ fn verdict(
             "nothing would replace it: {key} cannot create pods: {why}"
         ));
     }
+    let essential = context.essential.get(&pod.metadata.uid);
+    let last = essential.map(|why| format!("it goes last: {why}"));
+    notes.warnings.extend(last);
     notes.warnings.extend(unguarded(pod, &decision, context));
     if let Some(impossible) = impossible {
         return PodVerdict::Impossible(impossible);

@@ -1,9 +1,12 @@
 //! The budgets and workloads that the watches show, as of their last event, and what was read of
 //! operators.
 
+use std::collections::BTreeMap;
+
 use super::machine::event::DrainEvent;
 use nodelife_core::disruption::Budgets;
 use nodelife_core::operator::OperatorObjects;
+use nodelife_core::text::Str;
 use nodelife_core::workload::Workloads;
 
 #[derive(Clone, Debug, Default)]
@@ -11,6 +14,8 @@ pub struct Store {
     pub budgets: Budgets,
     pub workloads: Workloads,
     pub operators: OperatorObjects,
+    /// Why pods go last that much depends on, by UID.
+    pub essential: BTreeMap<Str, String>,
 }
 
 impl Store {

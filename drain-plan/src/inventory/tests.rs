@@ -25,6 +25,7 @@ fn judge(pod: &Pod, policy: &PodPolicy, budgets: &[Budget]) -> PodVerdict {
         budgets: &budgets,
         workloads: &workloads(),
         operators: &OperatorObjects::default(),
+        essential: &std::collections::BTreeMap::new(),
         pods: &[],
         now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
     };
@@ -131,6 +132,7 @@ fn a_flag_that_was_given_leaves_a_warning() {
             budgets: &budgets,
             workloads: &workloads(),
             operators: &OperatorObjects::default(),
+            essential: &std::collections::BTreeMap::new(),
             pods: &[],
             now: Timestamp::UNIX_EPOCH,
         },
@@ -290,6 +292,7 @@ fn among(pods: &[Pod], budgets: &[Budget], workloads: &Workloads) -> InventoryIt
         budgets: &Budgets::of(budgets.iter().cloned()),
         workloads,
         operators: &OperatorObjects::among(pods.to_vec()),
+        essential: &std::collections::BTreeMap::new(),
         pods,
         now: Timestamp::UNIX_EPOCH,
     };
@@ -399,4 +402,21 @@ fn the_plan_tells_what_follows_where_nothing_prevents_it() {
         told.contains("whether CloneSet cs makes another pod is not known"),
         "{told}"
     );
+}
+
+#[test]
+fn a_pod_on_which_much_depends_goes_last() {
+    let policy = PodPolicy::default();
+    let context = InventoryContext {
+        budgets: &Budgets::default(),
+        workloads: &workloads(),
+        operators: &OperatorObjects::default(),
+        essential: &[("u-a".into(), "this drain runs in it".to_owned())].into(),
+        pods: &[],
+        now: Timestamp::UNIX_EPOCH,
+    };
+    let item = inspect(&pod("a", "n"), &policy, context);
+    assert_eq!(item.order, i32::MAX);
+    assert_eq!(item.warnings, ["it goes last: this drain runs in it"]);
+    assert_eq!(inspect(&pod("b", "n"), &policy, context).order, 0);
 }

@@ -145,6 +145,7 @@ impl DrainMachine {
             budgets: &self.store.budgets,
             workloads: &self.store.workloads,
             operators: &self.store.operators,
+            essential: &self.store.essential,
             pods: &[],
             now: self.now,
         }

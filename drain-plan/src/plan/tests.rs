@@ -45,6 +45,7 @@ fn plan_for(
             budgets,
             workloads: &Workloads::default(),
             operators: &nodelife_core::operator::OperatorObjects::default(),
+            essential: &std::collections::BTreeMap::new(),
             pods,
             now: options.now,
         },

@@ -81,6 +81,7 @@ impl Scene {
             budgets: &budgets,
             workloads: &Self::workloads(),
             operators: &OperatorObjects::default(),
+            essential: &std::collections::BTreeMap::new(),
             pods: &self.pods,
             now: Timestamp::UNIX_EPOCH,
         };
@@ -336,6 +337,7 @@ fn a_pod_that_came_later_is_refused_with_the_reason() {
         budgets: &Budgets::default(),
         workloads: &Scene::workloads(),
         operators: &OperatorObjects::default(),
+        essential: &std::collections::BTreeMap::new(),
         pods: &[],
         now: Timestamp::UNIX_EPOCH,
     };

@@ -229,6 +229,7 @@ impl Cluster {
             budgets: &Budgets::of([self.budget.clone()]),
             workloads: &workloads,
             operators: &nodelife_core::operator::OperatorObjects::default(),
+            essential: &std::collections::BTreeMap::new(),
             pods: &self.pods,
             now: now(),
         };

@@ -1,5 +1,6 @@
 //! `ClusterView`: the state of the cluster before the drain.
 
+mod essential;
 pub(crate) mod nodes;
 pub(crate) mod operators;
 pub(crate) mod surroundings;
@@ -74,6 +75,7 @@ impl ClusterView {
         let around = nodes.and_then(|nodes| Ok((nodes, list_all_pods?)));
         view.load_objects(cluster, around, reporter).await;
         view.load_rest(cluster, watches, reporter).await?;
+        view.store.essential = essential::read(cluster, &view).await;
         Ok(view)
     }
 
@@ -147,7 +149,7 @@ impl ClusterView {
         if budgets_unreadable.is_some() {
             budgets.set_unreadable();
         }
-        Self {
+        let mut view = Self {
             pods: nodes.iter().map(on).collect(),
             nodes,
             store: Store {
@@ -164,7 +166,9 @@ impl ClusterView {
                 volumes: snapshot.volumes.unwrap_or_default(),
             }),
             ..Self::empty()
-        }
+        };
+        view.store.essential = view.cluster_dns();
+        view
     }
 
     /// Reads where the pods could go. Without it the plan says less, and the drain does the same.
@@ -375,6 +379,7 @@ impl ClusterView {
             budgets: &self.store.budgets,
             workloads: &self.store.workloads,
             operators: &self.store.operators,
+            essential: &self.store.essential,
             pods: &known,
             now: options.now,
         };

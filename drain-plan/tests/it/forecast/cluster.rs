@@ -444,6 +444,7 @@ impl Cluster {
             budgets: &budgets,
             workloads: &workloads,
             operators: &nodelife_core::operator::OperatorObjects::default(),
+            essential: &std::collections::BTreeMap::new(),
             pods: &pods,
             now: at(0),
         };

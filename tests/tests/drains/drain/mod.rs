@@ -8,6 +8,7 @@
 pub(crate) mod api_responses;
 pub(crate) mod between;
 pub(crate) mod budgets;
+pub(crate) mod consequences;
 pub(crate) mod disturbances;
 mod engine;
 mod evict;

@@ -45,6 +45,7 @@ pub(super) fn never_allows(
         budgets: &Budgets::of([budget.clone()]),
         workloads: &known,
         operators: &nodelife_core::operator::OperatorObjects::default(),
+        essential: &std::collections::BTreeMap::new(),
         pods,
         now,
     };
