@@ -98,7 +98,7 @@ impl DrainMachine {
                 (BlockReason::Denied(message), OPEN_WAIT, Timer)
             }
             // A webhook may look at something that passes, and say so with 403 all the same.
-            EvictionResult::Denied { message, .. } if denials < WEBHOOK_DENIALS => {
+            EvictionResult::Denied { message, .. } if denials < most_denials(&message) => {
                 (BlockReason::Denied(message), OPEN_WAIT, InputsChanged(seen))
             }
             EvictionResult::NamespaceTerminating => {
@@ -237,6 +237,18 @@ impl DrainMachine {
             let why = Impossible::SeveralBudgets(budgets);
             self.set(uid, PodState::Impossible(Unevictable::Budgets(why)));
         }
+    }
+}
+
+/// How often this denial is taken as one that may pass: a policy in CEL sees only the request, and
+/// decides alike each time.
+fn most_denials(message: &str) -> u32 {
+    // `ToStatusErr` of staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go,
+    // v1.36.3.
+    if message.contains("admission webhook ") {
+        WEBHOOK_DENIALS
+    } else {
+        DENIALS
     }
 }
 

@@ -13,7 +13,7 @@ fn refusals_of_a_budget_are_no_denials() {
         assert_eq!(evicted(&drain.after(60)), ["a"]);
     }
     let denied = || EvictionResult::Denied {
-        message: "denied the request".to_owned(),
+        message: "admission webhook \"w\" denied the request: not yet".to_owned(),
         later: false,
         retry_after: None,
     };
