@@ -1,12 +1,15 @@
 //! Budgets that have blocked all evictions for ten seconds, and their unhealthy pods.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::disruption::BudgetKey;
 use nodelife_core::object::Pod;
+use nodelife_core::text::Str;
 use tokio::task::JoinSet;
+
+use super::requests::{is_unplaced, scheduling_message};
 
 /// The budgets that let nothing go, and the lists of their pods that are on their way; dropped,
 /// and so cancelled, with the drain.
@@ -17,7 +20,33 @@ pub(super) struct BlockedBudgets {
 }
 
 /// A budget, and the pods of its namespace.
-pub(super) type BudgetPods = (BudgetKey, Result<Vec<Pod>, ApiError>);
+pub(super) type BudgetPods = (BudgetKey, Result<NamespacePods, ApiError>);
+
+#[derive(Default)]
+pub(super) struct NamespacePods {
+    pub(super) pods: Vec<Pod>,
+    /// The scheduler's words on the first of those that wait for a node, by name.
+    pub(super) pending: BTreeMap<Str, String>,
+}
+
+/// Of how many pods the scheduler's words are read.
+const MAX_PENDING: usize = 10;
+
+async fn pods_of(cluster: &Cluster, namespace: &str) -> Result<NamespacePods, ApiError> {
+    let filter = ListFilter {
+        namespace: Some(namespace.to_owned()),
+        ..ListFilter::default()
+    };
+    let pods = cluster.list(&listing::PODS, &filter, |_| {}).await?.items;
+    let mut pending = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| is_unplaced(pod)).take(MAX_PENDING) {
+        let name = &pod.metadata.name;
+        if let Some(words) = scheduling_message(cluster, namespace, name).await? {
+            pending.insert(name.clone(), words);
+        }
+    }
+    Ok(NamespacePods { pods, pending })
+}
 
 impl BlockedBudgets {
     /// Lists the pods of the budget's namespace, once for each budget.
@@ -26,12 +55,8 @@ impl BlockedBudgets {
             return;
         }
         self.pending.spawn(async move {
-            let filter = ListFilter {
-                namespace: Some(budget.namespace.to_string()),
-                ..ListFilter::default()
-            };
-            let listed = cluster.list(&listing::PODS, &filter, |_| {}).await;
-            (budget, listed.map(|listed| listed.items))
+            let pods = pods_of(&cluster, &budget.namespace).await;
+            (budget, pods)
         });
     }
 

@@ -79,14 +79,17 @@ impl Executor<'_> {
             Ok(pods) => pods,
             Err(error) => return tracing::debug!(%budget, %error, "failed to list its pods"),
         };
-        let unhealthy = self.machine.unhealthy_pods(&budget, &pods, self.now());
+        let unhealthy = self.machine.unhealthy_pods(&budget, &pods.pods, self.now());
         if unhealthy.is_empty() {
             return;
         }
         let named: Vec<String> = unhealthy
             .iter()
             .take(MAX_NAMED)
-            .map(ToString::to_string)
+            .map(|pod| match pods.pending.get(&pod.name) {
+                Some(words) => format!("{pod}: {words}"),
+                None => pod.to_string(),
+            })
             .collect();
         let more = if unhealthy.len() > MAX_NAMED {
             "; …"

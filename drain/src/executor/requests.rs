@@ -121,9 +121,12 @@ async fn recount(
         controller.is_some_and(|controller| controller.uid == *workload) && !pod.is_terminating()
     });
     let ready = pods.iter().filter(|pod| pod.is_ready()).count();
-    let waits = |pod: &&Pod| pod.spec.node_name.is_empty() && pod.status.phase == "Pending";
     let mut pending = Vec::new();
-    for pod in pods.iter().filter(waits).take(MAX_PENDING_MESSAGES) {
+    for pod in pods
+        .iter()
+        .filter(|pod| is_unplaced(pod))
+        .take(MAX_PENDING_MESSAGES)
+    {
         let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
         // A pod that has just been created has no message yet.
         if let Some(words) = scheduling_message(cluster, namespace, name).await? {
@@ -136,8 +139,13 @@ async fn recount(
     })
 }
 
+/// Whether it waits for a node.
+pub(super) fn is_unplaced(pod: &Pod) -> bool {
+    pod.spec.node_name.is_empty() && pod.status.phase == "Pending"
+}
+
 /// The message of the condition `PodScheduled`.
-async fn scheduling_message(
+pub(super) async fn scheduling_message(
     cluster: &Cluster,
     namespace: &str,
     name: &str,
