@@ -5,7 +5,7 @@ use nodelife_cluster::evict::Removal;
 use nodelife_core::text::Str;
 use nodelife_drain_plan::{Action, DrainPlan, EvictionResult, Throttle};
 
-use crate::reporter::Reporter;
+use crate::reporter::{DrainStatus, Reporter};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RemovalMethod {
@@ -73,7 +73,8 @@ pub async fn check_evictions(
     plan: &DrainPlan,
     method: RemovalMethod,
     reporter: &mut dyn Reporter,
-) {
+) -> DrainStatus {
+    let mut status = DrainStatus::Done;
     for pod in plan.with(Action::Evict).chain(plan.with(Action::Delete)) {
         let which = (&pod.namespace, &pod.name, &pod.uid);
         let reply = remove(cluster, method, which, true).await;
@@ -83,7 +84,17 @@ pub async fn check_evictions(
                 pod.namespace, pod.name
             ));
         }
+        // What may pass is tried again by the drain.
+        if matches!(
+            reply,
+            EvictionResult::Denied { later: false, .. }
+                | EvictionResult::Forbidden(_)
+                | EvictionResult::Invalid(_)
+        ) {
+            status = DrainStatus::Impossible;
+        }
     }
+    status
 }
 
 /// The objection to an eviction in the reply to a dry run; none if only the budget has

@@ -56,17 +56,19 @@ async fn begin(
         end,
     };
     let prepared = prepare_pods(&cluster, &settings, printer).await?;
-    let status = prepared.status();
+    let mut status = prepared.status();
     if let Prepared::Ready(drain) = prepared {
         return Ok(ControlFlow::Continue(drain));
     }
+    let refused = status != DrainStatus::Done;
     if let Some(plan) = prepared.plan()
         && settings.dry_run
     {
         if args.run.dry_run == DryRun::Server {
-            check_evictions(&cluster, plan, settings.method, printer).await;
+            let found = check_evictions(&cluster, plan, settings.method, printer).await;
+            status = status.and(found);
         }
-        print_plan(plan, args.run.output, status != DrainStatus::Done, printer)?;
+        print_plan(plan, args.run.output, refused, printer)?;
     }
     Ok(ControlFlow::Break(status.into()))
 }

@@ -127,7 +127,7 @@ async fn begin(
             .map(ControlFlow::Break);
     }
     let prepared = nodelife_drain::prepare(&cluster, request, printer).await?;
-    let status = prepared.status().into();
+    let mut status = prepared.status();
     match prepared {
         Prepared::Ready(mut drain) => {
             if let Some((file, approved)) = approved {
@@ -152,12 +152,14 @@ async fn begin(
                 return Ok(ControlFlow::Break(ExitStatus::Refused));
             }
             if args.run.dry_run == DryRun::Server {
-                check_evictions(&cluster, &plan, request.settings.method(), printer).await;
+                let method = request.settings.method();
+                let found = check_evictions(&cluster, &plan, method, printer).await;
+                status = status.and(found);
             }
             plan::print(&plan, args.run.output, false, printer)?;
         }
     }
-    Ok(ControlFlow::Break(status))
+    Ok(ControlFlow::Break(status.into()))
 }
 
 /// `--undo`: uncordons the nodes that drains cordoned, but not while a drain works on one of the
