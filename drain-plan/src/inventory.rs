@@ -309,7 +309,11 @@ fn needs(
         );
     }
     match pod.metadata.controller() {
-        None => weigh(MissingFlag::NoController, consent.force),
+        None => {
+            let owner = pod.metadata.owner_references.first();
+            let owner = owner.map(|owner| format!("{} {}", owner.kind, owner.name));
+            weigh(MissingFlag::NoController { owner }, consent.force);
+        }
         Some(reference) if workloads.presence(reference) == Presence::Absent => {
             let (kind, name) = (reference.kind.clone(), reference.name.clone());
             weigh(MissingFlag::ControllerGone { kind, name }, consent.force);

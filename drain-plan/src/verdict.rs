@@ -90,7 +90,10 @@ pub enum MissingFlag {
         memory: bool,
     },
     /// No controller will bring it back.
-    NoController,
+    NoController {
+        /// Kind and name of an owner that is not its controller, as operators set them.
+        owner: Option<String>,
+    },
     /// The controller that it names is gone.
     ControllerGone { kind: Str, name: Str },
     /// The approved plan does not remove it.
@@ -103,7 +106,7 @@ impl MissingFlag {
         match self {
             Self::Unprotect(_) => "protected",
             Self::DeleteEmptyDir { .. } => "emptyDir",
-            Self::NoController => "noController",
+            Self::NoController { .. } => "noController",
             Self::ControllerGone { .. } => "controllerGone",
             Self::NotPlanned => "notPlanned",
         }
@@ -116,7 +119,7 @@ impl MissingFlag {
                 format!("remove the annotation {annotation} or omit --respect-annotations")
             }
             Self::DeleteEmptyDir { .. } => "use --delete-emptydir-data".to_owned(),
-            Self::NoController | Self::ControllerGone { .. } => "use --force".to_owned(),
+            Self::NoController { .. } | Self::ControllerGone { .. } => "use --force".to_owned(),
             Self::NotPlanned => "make and approve a new plan".to_owned(),
         }
     }
@@ -132,7 +135,13 @@ impl fmt::Display for MissingFlag {
             Self::DeleteEmptyDir { memory: false } => {
                 f.write_str("the data of its emptyDir volume would be lost")
             }
-            Self::NoController => f.write_str("no controller would recreate it"),
+            Self::NoController { owner: None } => f.write_str("no controller would recreate it"),
+            Self::NoController { owner: Some(owner) } => {
+                write!(
+                    f,
+                    "it has no controller; whether its owner {owner} would recreate it is not known"
+                )
+            }
             Self::ControllerGone { kind, name } => {
                 write!(
                     f,

@@ -99,7 +99,7 @@ fn every_missing_flag_is_named_at_once() {
         needs,
         [
             MissingFlag::DeleteEmptyDir { memory: false },
-            MissingFlag::NoController
+            MissingFlag::NoController { owner: None }
         ]
     );
 }
