@@ -57,12 +57,7 @@ impl Surges {
             if !matches!(why, Impossible::NeverAllows { .. }) {
                 continue;
             }
-            let pod = view
-                .pods
-                .values()
-                .flatten()
-                .find(|pod| pod.metadata.uid == uid);
-            let Some(pod) = pod else {
+            let Some(pod) = view.pod(&uid) else {
                 continue;
             };
             let scaler = view.store.workloads.scaler(pod);
@@ -87,6 +82,8 @@ impl Surges {
             } else {
                 let deployment = read(cluster, &key).await?;
                 let mut against = objection(&deployment).map(str::to_owned);
+                // A new pod that has no place would stay Pending, and the rollout half-way.
+                against = against.or_else(|| view.without_place(pod, &plan.nodes));
                 if against.is_none() {
                     let tried = restart(cluster, &key, true).await;
                     against = tried.err().map(|error| error.to_string());
@@ -99,14 +96,16 @@ impl Surges {
                         against = Some(format!("evicting its pods is forbidden: {why}"));
                     }
                 }
+                if let Some(against) = &against {
+                    let (namespace, name) = (&key.0, &key.1);
+                    reporter.warn(format_args!(
+                        "--surge does not help Deployment {namespace}/{name}: {against}"
+                    ));
+                }
                 judged.insert(key.clone(), against.clone());
                 against
             };
-            if let Some(against) = against {
-                let (namespace, name) = (&key.0, &key.1);
-                reporter.warn(format_args!(
-                    "--surge does not help Deployment {namespace}/{name}: {against}"
-                ));
+            if against.is_some() {
                 continue;
             }
             plan.relieve(&uid, HOW);
@@ -161,6 +160,13 @@ fn objection(deployment: &Value) -> Option<&'static str> {
     if at("/spec/strategy/type").is_some_and(|kind| kind == "Recreate") {
         return Some("its strategy is Recreate, which stops the old pod first");
     }
+    let is = |path: &str| at(path).and_then(Value::as_i64).unwrap_or(0);
+    let wanted = is("/spec/replicas");
+    if is("/status/replicas") > 0
+        && (is("/status/updatedReplicas") < wanted || is("/status/availableReplicas") < wanted)
+    {
+        return Some("its last rollout is not complete");
+    }
     let surge = at("/spec/strategy/rollingUpdate/maxSurge");
     let none = surge.is_some_and(|surge| *surge == 0 || *surge == "0%");
     none.then_some("its maxSurge is 0, so a rollout stops the old pod first")
@@ -211,5 +217,11 @@ mod tests {
             assert!(objection(&with(strategy)).is_some());
         }
         assert!(objection(&json!({"spec": {"paused": true}})).is_some());
+        for (available, helps) in [(1, false), (2, true)] {
+            let status =
+                json!({"replicas": 3, "updatedReplicas": 2, "availableReplicas": available});
+            let rolling = json!({"spec": {"replicas": 2}, "status": status});
+            assert_eq!(objection(&rolling).is_none(), helps);
+        }
     }
 }

@@ -24,6 +24,7 @@ use estimate::{PlannedEviction, Schedule};
 use nodelife_core::disruption::{
     BudgetKey, BudgetName, Budgets, EvictionDecision, Exemption, ImplicitBudget, unknown_keeper,
 };
+use nodelife_core::format::count;
 use nodelife_core::scheduling::Placement;
 use nodelife_core::text::Str;
 use nodelife_core::workload::Workloads;
@@ -290,10 +291,18 @@ impl DrainPlan {
         if self.impossible.remove(uid).is_none() {
             return;
         }
+        self.waves = self.waves.map(|waves| waves.max(1));
+        self.no_estimate
+            .retain(|why| !why.ends_with("cannot be evicted") && !why.ends_with(how));
+        self.no_estimate.push(match self.impossible.len() {
+            0 => format!("how long it takes is not known where a pod is {how}"),
+            held => format!("{} cannot be evicted", count(held, "pod")),
+        });
         let relieved = |pod: &&mut PlannedPod| pod.uid == uid && pod.action == Action::Impossible;
         for pod in self.pods.iter_mut().filter(relieved) {
             pod.action = Action::Evict;
             pod.removed = true;
+            pod.wave = self.waves.map(|_| 1);
             how.clone_into(&mut pod.reason);
         }
         self.renew_digest();

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
 use nodelife_core::snapshot::Snapshot;
-use nodelife_drain_plan::DrainPlan;
+use nodelife_drain_plan::{Action, DrainPlan};
 
 use crate::drain::{Drain, Prepared};
 use crate::executor::ExecutorOptions;
@@ -71,8 +71,14 @@ pub async fn prepare(
         warn_budgets_unreadable(why, reporter);
     }
     note_cordoned_together(request, &mut view);
-    let make = |view: &ClusterView| request.plan(view, cluster.clock().now());
-    let mut plan = make(&view);
+    let now = cluster.clock().now();
+    let mut plan = request.plan(&view, now);
+    let apart = one_at_a_time(request, &mut view, &plan, reporter);
+    let request = apart.as_ref().unwrap_or(request);
+    let make = |view: &ClusterView| request.plan(view, now);
+    if apart.is_some() {
+        plan = make(&view);
+    }
     let surges = if request.settings.surge.is_some() {
         Surges::select(cluster, &view, &mut plan, method, reporter).await?
     } else {
@@ -180,6 +186,35 @@ fn note_cordoned_together(request: &DrainRequest, view: &mut ClusterView) {
         let names = view.nodes.iter().map(|node| node.metadata.name.clone());
         view.store.operators.around.draining = names.collect();
     }
+}
+
+/// The request for one node at a time, if replacements of pods fit on no node but those that would be
+/// drained at the same time: each node would hold the pods that keep the other from ending.
+fn one_at_a_time(
+    request: &DrainRequest,
+    view: &mut ClusterView,
+    plan: &DrainPlan,
+    reporter: &mut dyn Reporter,
+) -> Option<DrainRequest> {
+    if view.nodes.len() < 2 || request.settings.concurrency.unwrap_or(1) < 2 {
+        return None;
+    }
+    let mut homeless = plan
+        .with(Action::Evict)
+        .filter(|pod| pod.unschedulable.is_some());
+    let first = homeless.find(|planned| {
+        let pod = view.pod(&planned.uid);
+        let own = std::slice::from_ref(&planned.node);
+        pod.is_some_and(|pod| view.without_place(pod, own).is_none())
+    })?;
+    reporter.warn(format_args!(
+        "one node is drained at a time: the replacement of {}/{} fits only on a node that is drained too",
+        first.namespace, first.name
+    ));
+    let mut request = request.clone();
+    request.settings.concurrency = Some(1);
+    view.store.operators.around.draining.clear();
+    Some(request)
 }
 
 fn warn_uncounted(view: &ClusterView, plan: &DrainPlan, reporter: &mut dyn Reporter) {

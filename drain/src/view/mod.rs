@@ -16,6 +16,7 @@ use nodelife_core::disruption::{
 };
 use nodelife_core::object::{Node, Pod, WorkloadKind, claims};
 use nodelife_core::operator::{self, OperatorObjects};
+use nodelife_core::scheduling::Placement;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 use nodelife_core::workload::Workloads;
@@ -283,6 +284,18 @@ impl ClusterView {
             .filter(|(_, zone)| !zone.is_empty())
             .map(|(node, zone)| (node.metadata.name.clone(), Str::from(zone.to_string())))
             .collect()
+    }
+
+    /// The pod of this UID on a node of the drain.
+    pub(crate) fn pod(&self, uid: &str) -> Option<&Pod> {
+        self.all_pods().find(|pod| pod.metadata.uid == uid)
+    }
+
+    /// Why no node but `drained` takes another pod like this, as far as that is known.
+    pub(crate) fn without_place(&self, pod: &Pod, drained: &[Str]) -> Option<String> {
+        let objects = self.objects.as_ref()?;
+        let mut others = Placement::new(&objects.nodes, &objects.pods, &objects.volumes, drained);
+        others.place(pod).err().map(|nowhere| nowhere.to_string())
     }
 
     /// Namespaces of pods whose budget allows nothing now.
