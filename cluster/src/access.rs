@@ -72,8 +72,9 @@ impl Cluster {
         let call = Call::create(WHO_AM_I.all(), &review)?;
         let review: Value = self.read(&call).await?.json(&call)?;
         // `PodUIDKey` of staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go, v1.36.3.
-        let uid = &review["status"]["userInfo"]["extra"]["authentication.kubernetes.io/pod-uid"][0];
-        Ok(uid.as_str().map(Str::from))
+        let extra = review.pointer("/status/userInfo/extra");
+        let uid = extra.and_then(|extra| extra.get("authentication.kubernetes.io/pod-uid")?.get(0));
+        Ok(uid.and_then(Value::as_str).map(Str::from))
     }
 
     /// The answer to the `spec` of a `SubjectAccessReview`. Needs the right to create these.

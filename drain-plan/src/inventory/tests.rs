@@ -392,7 +392,7 @@ fn the_plan_tells_what_follows_where_nothing_prevents_it() {
         "{told}"
     );
     let custom = owned_by("example.com/v1", "CloneSet", "cs");
-    assert_eq!(warning(&[custom.clone()], &[]), "");
+    assert_eq!(warning(std::slice::from_ref(&custom), &[]), "");
     let told = warning(&[custom.clone(), named("b", custom.clone())], &[]);
     assert!(told.contains("they go one after the other"), "{told}");
     let mut driver = custom;

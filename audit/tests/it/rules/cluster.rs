@@ -287,6 +287,7 @@ pub(super) fn spread(snapshot: &mut Snapshot, app: &str, key: &str) {
         if pod.metadata.labels.get("app").is_some_and(|a| a == app) {
             let constraint = SpreadConstraint {
                 topology_key: key.into(),
+                ..SpreadConstraint::default()
             };
             pod.spec.topology_spread_constraints = Some(vec![constraint].into());
         }
