@@ -3,7 +3,7 @@
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{ResourceQuota, Service};
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
 use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
 use serde_json::json;
@@ -106,6 +106,9 @@ async fn the_only_endpoint_of_a_fail_closed_webhook_goes_last() {
     let (wave, warnings) = plan().await;
     assert_eq!(wave, 1, "{warnings}");
     assert!(!warnings.contains("endpoint"), "{warnings}");
-    webhooks.delete(&name, &Default::default()).await.unwrap();
+    webhooks
+        .delete(&name, &DeleteParams::default())
+        .await
+        .unwrap();
     env.check_nothing_written().await;
 }
