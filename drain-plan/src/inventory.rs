@@ -15,7 +15,7 @@ use nodelife_core::disruption::{
 };
 use nodelife_core::format::list;
 use nodelife_core::object::{Pod, Workload, WorkloadKind};
-use nodelife_core::operator::{OperatorObjects, Outlook};
+use nodelife_core::operator::{OperatorObjects, Outlook, is_guarded};
 use nodelife_core::text::Str;
 use nodelife_core::workload::{Presence, Workloads};
 
@@ -226,7 +226,7 @@ fn unguarded(
                 )
             })
         }
-        _ if WorkloadKind::of(owner).is_some() || kind == "Pod" => None,
+        _ if WorkloadKind::of(owner).is_some() || kind == "Pod" || is_guarded(pod) => None,
         _ if pod.spec.restart_policy == "Never" => Some(format!(
             "its restartPolicy is Never: whether {kind} {name} makes another pod is not known"
         )),

@@ -9,6 +9,7 @@ use jiff::SignedDuration;
 
 use super::budget::{BudgetKey, CountError};
 use crate::object::{IntOrString, OwnerReference, Pod, WorkloadKind};
+use crate::operator::is_guarded;
 use crate::text::Str;
 use crate::workload::{WorkloadKey, Workloads};
 
@@ -97,7 +98,7 @@ pub fn unknown_keeper(pod: &Pod) -> Option<&OwnerReference> {
     let keeper = pod.metadata.controller()?;
     let is_unknown = WorkloadKind::of(keeper).is_none() && keeper.kind != "Pod";
     let serves = pod.is_ready() && pod.spec.restart_policy.is_empty();
-    (is_unknown && serves).then_some(keeper)
+    (is_unknown && serves && !is_guarded(pod)).then_some(keeper)
 }
 
 /// The limit of how many pods go at a time.

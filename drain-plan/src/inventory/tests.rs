@@ -395,6 +395,9 @@ fn the_plan_tells_what_follows_where_nothing_prevents_it() {
     assert_eq!(warning(std::slice::from_ref(&custom), &[]), "");
     let told = warning(&[custom.clone(), named("b", custom.clone())], &[]);
     assert!(told.contains("they go one after the other"), "{told}");
+    let mut machine = owned_by("kubevirt.io/v1", "VirtualMachineInstance", "vm");
+    machine.spec.restart_policy = "Never".into();
+    assert_eq!(warning(&[machine], &[]), "", "its operator decides");
     let mut driver = custom;
     driver.spec.restart_policy = "Never".into();
     let told = warning(&[driver], &[]);
