@@ -82,8 +82,6 @@ impl Surges {
             } else {
                 let deployment = read(cluster, &key).await?;
                 let mut against = objection(&deployment).map(str::to_owned);
-                // A new pod that has no place would stay Pending, and the rollout half-way.
-                against = against.or_else(|| view.without_place(pod, &plan.nodes));
                 if against.is_none() {
                     let tried = restart(cluster, &key, true).await;
                     against = tried.err().map(|error| error.to_string());
@@ -96,6 +94,8 @@ impl Surges {
                         against = Some(format!("evicting its pods is forbidden: {why}"));
                     }
                 }
+                // A new pod that has no place would stay Pending, and the rollout half-way.
+                against = against.or_else(|| view.without_place(pod, &plan.nodes));
                 if let Some(against) = &against {
                     let (namespace, name) = (&key.0, &key.1);
                     reporter.warn(format_args!(

@@ -96,8 +96,7 @@ pub(crate) async fn a_surge_that_is_forbidden_is_told_before_the_cordon() {
 /// A webhook that knows nothing of dry runs, a quota, a permission that was taken away.
 #[tokio::test]
 pub(crate) async fn a_surge_that_fails_is_told_at_once() {
-    let mut env = TestEnvironment::apart(Parts::All, "late-surge").await;
-    let node = env.node_with_web(1).await;
+    let (mut env, node, _) = environment_with_two_nodes("late-surge").await;
     BudgetFixture::min_available("web", "web", json!(1))
         .create_counted(&env.namespace, 1)
         .await
