@@ -1,6 +1,6 @@
 //! The engine's output: verdict, refusal and warnings.
 
-use crate::denial::{Denial, StatusReason};
+use crate::denial::{Denial, StatusReason, shown};
 use crate::lookup::Lookup;
 use crate::rule::{AdmissionRule, Mode};
 
@@ -21,6 +21,8 @@ pub struct Refusal {
     pub mode: Mode,
     pub reason: StatusReason,
     pub message: String,
+    /// See [`Denial::found`].
+    pub found: String,
 }
 
 /// The verdict with its refusal and warnings.
@@ -52,7 +54,8 @@ impl Decision {
             rule: denial.rule,
             mode,
             reason: denial.reason,
-            message: denial.message.clone(),
+            message: shown(&denial.message).to_owned(),
+            found: denial.found.clone(),
         });
         match mode {
             Mode::Enforce => self.verdict = Verdict::Deny(denial),

@@ -2,7 +2,14 @@
 
 use std::fmt;
 
+use nodelife_core::format::cut;
+
 use crate::rule::AdmissionRule;
+
+/// As much of a text of a review as is answered or logged: its names may have megabytes.
+pub fn shown(text: &str) -> &str {
+    cut(text, 1024)
+}
 
 /// `status.code` and `status.reason` of a denial, as from the in-tree plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +53,10 @@ impl StatusReason {
 pub struct Denial {
     pub rule: AdmissionRule,
     pub reason: StatusReason,
-    /// Word for word as in-tree.
+    /// Word for word as in-tree, without what lookups found: anybody in the pod network can ask.
     pub message: String,
+    /// What lookups found, the end of the in-tree message; for the log alone.
+    pub found: String,
     /// A way to do it right; may be empty.
     pub remedy: &'static str,
 }
@@ -58,6 +67,7 @@ impl Denial {
             rule,
             reason,
             message,
+            found: String::new(),
             remedy: "",
         }
     }
@@ -76,6 +86,10 @@ impl Denial {
             .remedy("the API server did not answer a lookup; the client retries")
     }
 
+    pub(crate) fn found(self, found: String) -> Self {
+        Self { found, ..self }
+    }
+
     pub(crate) fn remedy(self, remedy: &'static str) -> Self {
         Self { remedy, ..self }
     }
@@ -84,7 +98,7 @@ impl Denial {
 /// The message and the remedy, as shown to the user.
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
+        f.write_str(shown(&self.message))?;
         if self.remedy.is_empty() {
             return Ok(());
         }

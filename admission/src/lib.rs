@@ -32,7 +32,7 @@ pub use config::{
 pub use config_file::{ConfigFile, ConfigFileError};
 pub use decide::{decide, decide_with};
 pub use decision::{Decision, Evaluation, Patch, Refusal, Verdict};
-pub use denial::{Denial, StatusReason};
+pub use denial::{Denial, StatusReason, shown};
 pub use diff::DiffError;
 pub use lookup::{
     Access, Lookup, LookupResult, Lookups, PodFacts, RecordedCluster, RecordedClusterError,

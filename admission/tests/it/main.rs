@@ -8,6 +8,7 @@
 )]
 
 mod agents;
+mod found;
 mod hardening;
 mod reading;
 mod signing_requests;

@@ -51,16 +51,19 @@ enum Attack {
     PromisedBodies,
     ByteASecond,
     ForgedReviews,
+    /// Each has the webhook ask the API server.
+    Lookups,
     HealthPort,
 }
 
 impl Attack {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::SilentTls,
         Self::SilentTcp,
         Self::PromisedBodies,
         Self::ByteASecond,
         Self::ForgedReviews,
+        Self::Lookups,
         Self::HealthPort,
     ];
 
@@ -69,6 +72,7 @@ impl Attack {
             Self::SilentTls | Self::SilentTcp | Self::HealthPort => 2_000,
             Self::PromisedBodies | Self::ByteASecond => 200,
             Self::ForgedReviews => 10,
+            Self::Lookups => 40,
         }
     }
 }
@@ -113,6 +117,19 @@ impl Attacker {
                 let mut connection = tls().await?;
                 for body in self.forged.iter().cycle() {
                     connection.post(PATH, body).await?;
+                }
+            }
+            Attack::Lookups => {
+                let eviction = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+                    "request": {"uid": "u", "operation": "CREATE", "name": "p", "namespace": "default",
+                        "resource": {"group": "", "version": "v1", "resource": "pods"},
+                        "subResource": "eviction", "object": {},
+                        "userInfo": {"username": "system:node:n1", "groups": ["system:nodes"]}}});
+                let mut connection = tls().await?;
+                loop {
+                    connection
+                        .post(PATH, eviction.to_string().as_bytes())
+                        .await?;
                 }
             }
             Attack::HealthPort => {

@@ -19,7 +19,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Body;
 use nodelife_admission::{
     AdmissionPhase, Decision, Evaluation, Lookups, Policies, Review, StatusReason, Verdict,
-    WEBHOOK_TIMEOUT, decide, registered_resource, write_response,
+    WEBHOOK_TIMEOUT, decide, registered_resource, shown, write_response,
 };
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
@@ -120,7 +120,7 @@ impl Rejection {
         Self {
             status,
             reason,
-            text: text.into(),
+            text: shown(&text.into()).to_owned(),
         }
     }
 
@@ -196,7 +196,7 @@ where
         )
     })?;
     let deadline = begun + time_for_lookups(timeout);
-    let decision = verdict(state, &review, phase, deadline).await;
+    let decision = verdict(state, &review, phase, peer, deadline).await;
     if let Verdict::Deny(denial) = &decision.verdict
         && denial.reason == StatusReason::ServiceUnavailable
     {
@@ -339,6 +339,7 @@ async fn verdict(
     state: &State,
     review: &Review<'_>,
     phase: AdmissionPhase,
+    peer: IpAddr,
     deadline: Instant,
 ) -> Decision {
     let policies = state.policies.load_full();
@@ -347,7 +348,7 @@ async fn verdict(
         match decide(&review.request, &policies, phase, &lookups) {
             Evaluation::Decided(decision) => return decision,
             Evaluation::Needs(lookup) => {
-                let answer = state.lookups.answer(&lookup, deadline).await;
+                let answer = state.lookups.answer(&lookup, peer, deadline).await;
                 state.metrics.looked_up((&answer).into());
                 lookups.insert(lookup, answer);
             }
@@ -388,18 +389,19 @@ fn report(
     };
     tracing::info!(
         uid = review.uid.trim_matches('"'),
-        user = request.user().name(),
+        user = shown(request.user().name()),
         operation = request.operation().as_str(),
-        group,
-        version = request.version(),
-        resource,
-        subresource = request.subresource(),
-        namespace = request.namespace(),
-        name = request.name(),
+        group = shown(group),
+        version = shown(request.version()),
+        resource = shown(resource),
+        subresource = shown(request.subresource()),
+        namespace = shown(request.namespace()),
+        name = shown(request.name()),
         dry_run = request.dry_run(),
         policy,
         mode = refusal.mode.as_str(),
         reason = refusal.message,
+        found = shown(&refusal.found),
         microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         "refused"
     );
@@ -412,6 +414,35 @@ mod tests {
     use serde_json::json;
 
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    /// A log keeps the decisions of the last days, whatever somebody sends.
+    #[tokio::test]
+    async fn an_answer_holds_the_beginning_of_a_text() {
+        let state = State::new(
+            Policies::default(),
+            LookupClient::connect(None).await.unwrap(),
+            Arc::new(Metrics::new()),
+            Arc::new(Shutdown::default()),
+            Arc::new(Certificates::default()),
+        );
+        let long = "é".repeat(1 << 20);
+        let node = json!({"username": "system:node:n1", "groups": ["system:nodes"]});
+        let named = json!({"uid": "u", "operation": "UPDATE", "name": long, "userInfo": node,
+            "resource": {"group": "", "version": "v1", "resource": "nodes"},
+            "object": {}, "oldObject": {}});
+        let good = "admission.k8s.io/v1";
+        for (version, request) in [(good, &named), (long.as_str(), &json!({}))] {
+            let kind = "AdmissionReview";
+            let review = json!({"apiVersion": version, "kind": kind, "request": request});
+            let request = Request::post("/validate")
+                .header(CONTENT_TYPE, "application/json")
+                .body(Full::from(review.to_string()))
+                .unwrap();
+            let answered = answer(&state, request, PEER).await;
+            let body = answered.into_body().collect().await.unwrap().to_bytes();
+            assert!((100..3000).contains(&body.len()), "{}", body.len());
+        }
+    }
 
     /// Every tenth review panics after it has taken its share.
     #[tokio::test]

@@ -7,8 +7,11 @@
 //! for a connection: a lookup has less time than the timeout of a review, and a webhook without
 //! an API server still answers what needs no lookup.
 
+use std::collections::HashMap;
 use std::fmt::Display;
+use std::net::IpAddr;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -24,14 +27,16 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// Concurrent lookups.
+/// Concurrent lookups, and those of one address: forged reviews leave room for an API server's.
 const LOOKUPS: usize = 32;
+const LOOKUPS_OF_PEER: usize = LOOKUPS / 2;
 /// For the API server's version.
 const VERSION: Duration = Duration::from_secs(5);
 
 pub(crate) struct LookupClient {
     client: Option<Client>,
     room: Semaphore,
+    peers: Mutex<HashMap<IpAddr, Arc<Semaphore>>>,
 }
 
 impl LookupClient {
@@ -59,6 +64,7 @@ impl LookupClient {
         Ok(Self {
             client,
             room: Semaphore::new(LOOKUPS),
+            peers: Mutex::default(),
         })
     }
 
@@ -72,7 +78,21 @@ impl LookupClient {
         }))
     }
 
-    pub(super) async fn answer(&self, lookup: &Lookup, deadline: Instant) -> LookupResult {
+    /// The room of the lookups for one address; that of an address without lookups is forgotten.
+    fn room_of(&self, peer: IpAddr) -> Arc<Semaphore> {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        peers.retain(|_, room| Arc::strong_count(room) > 1);
+        let room = peers.entry(peer);
+        Arc::clone(room.or_insert_with(|| Arc::new(Semaphore::new(LOOKUPS_OF_PEER))))
+    }
+
+    /// Asks on behalf of the client at `peer`.
+    pub(super) async fn answer(
+        &self,
+        lookup: &Lookup,
+        peer: IpAddr,
+        deadline: Instant,
+    ) -> LookupResult {
         let Some(client) = &self.client else {
             return LookupResult::Failed(
                 "the lookup failed: no API server is configured".to_owned(),
@@ -82,7 +102,9 @@ impl LookupClient {
             return LookupResult::Missing;
         }
         let asked = async {
-            // The semaphore is never closed.
+            // The semaphores are never closed. The own one first: who waits there takes nobody's room.
+            let of_peer = self.room_of(peer);
+            let _own = of_peer.acquire().await;
             let _room = self.room.acquire().await;
             ask(client, lookup).await
         };
@@ -185,6 +207,21 @@ pub(super) fn time_for_lookups(timeout: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn one_address_leaves_room_for_another() {
+        let lookups = LookupClient::connect(None).await.unwrap();
+        let [forger, server] = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
+        let room = lookups.room_of(forger);
+        let taken: Vec<_> = std::iter::from_fn(|| room.try_acquire().ok()).collect();
+        assert_eq!(taken.len(), LOOKUPS_OF_PEER);
+        assert!(lookups.room_of(forger).try_acquire().is_err());
+        assert!(lookups.room_of(server).try_acquire().is_ok());
+        drop(taken);
+        drop(room);
+        lookups.room_of(server);
+        assert_eq!(lookups.peers.lock().unwrap().len(), 1);
+    }
 
     /// In the mutating phase, the name in a `boundObjectRef` is what the client sent.
     #[test]

@@ -120,9 +120,9 @@ fn check_create(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
         Ok(LookupResult::Uid(uid)) if **uid == *owner.uid => {}
         Ok(LookupResult::Uid(uid)) => {
             let expected = &owner.uid;
-            return deny(format!(
-                "node {name} UID mismatch: expected {expected} got {uid}"
-            ));
+            let message = format!("node {name} UID mismatch: expected {expected}");
+            let denial = Denial::forbidden(AdmissionRule::Pods, message);
+            return Err(denial.found(format!(" got {uid}")).into());
         }
         Ok(_) => return Err(wrong_result(AdmissionRule::Pods)),
         Err(message) => return Err(not_found(AdmissionRule::Pods, message)),

@@ -73,22 +73,24 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
     let lookup = Lookup::Node(spec.node_name.to_string());
     let uid = look_up_uid(request, lookup, &format!("node {node}"))?;
     if uid != &*spec.node_uid {
-        return Err(again(format!(
+        let message = format!(
             "PodCertificateRequest for pod {pod_name} names node UID {}, inconsistent with the \
-             running node ({})",
-            Quoted(&spec.node_uid),
-            Quoted(uid)
-        )));
+             running node",
+            Quoted(&spec.node_uid)
+        );
+        return Err(differs(StatusReason::InternalError, message, uid));
     }
     let pod = find_pod(request, RULE, spec.pod_name.to_string())?
         .map_err(|error| missing(&error, &format!("pod {pod_name}")))?;
     if pod.uid != *spec.pod_uid {
-        return Err(again(format!(
+        let message = format!(
             "PodCertificateRequest for pod {pod_name} contains pod UID ({}) which differs from \
-             running pod {}",
-            Quoted(&spec.pod_uid),
-            Quoted(&pod.uid)
-        )));
+             running pod",
+            Quoted(&spec.pod_uid)
+        );
+        let found = format!(" {}", Quoted(&pod.uid));
+        let denial = Denial::new(RULE, StatusReason::InternalError, message);
+        return Err(denial.found(found).into());
     }
     if pod.node != *spec.node_name {
         return Err(deny(format!(
@@ -99,12 +101,16 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
         return Err(deny(format!("pod {pod_name} is a mirror pod")));
     }
     if pod.service_account != *spec.service_account_name {
-        return Err(deny(format!(
+        let message = format!(
             "PodCertificateRequest for pod {pod_name} contains serviceAccountName ({}) that \
-             differs from running pod ({})",
-            Quoted(&spec.service_account_name),
-            Quoted(&pod.service_account)
-        )));
+             differs from running pod",
+            Quoted(&spec.service_account_name)
+        );
+        return Err(differs(
+            StatusReason::Forbidden,
+            message,
+            &pod.service_account,
+        ));
     }
     let account = format!("{}/{}", request.namespace(), &*spec.service_account_name);
     let lookup = Lookup::ServiceAccount {
@@ -114,14 +120,20 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
     let what = format!("service account {}", Quoted(&account));
     let uid = look_up_uid(request, lookup, &what)?;
     if uid != &*spec.service_account_uid {
-        return Err(again(format!(
+        let message = format!(
             "PodCertificateRequest for pod {pod_name} names service account UID {}, which differs \
-             from the running service account ({})",
-            Quoted(&spec.service_account_uid),
-            Quoted(uid)
-        )));
+             from the running service account",
+            Quoted(&spec.service_account_uid)
+        );
+        return Err(differs(StatusReason::InternalError, message, uid));
     }
     check_signer(request, spec, pod)
+}
+
+/// The denial of a request that says another value than the one that was looked up.
+fn differs(reason: StatusReason, message: String, value: &str) -> Interrupted {
+    let denial = Denial::new(RULE, reason, message);
+    denial.found(format!(" ({})", Quoted(value))).into()
 }
 
 /// `validateNodePodCertificateSigner`.
@@ -138,6 +150,7 @@ fn check_signer(
     // RBAC knows no resource with a slash.
     let resource = signer.replace('/', ":");
     let quoted = Quoted(signer);
+    let mut found = String::new();
     let message = match request.authorize(RULE, VERB, resource, &spec.service_account_name)? {
         Ok(true) => return Ok(()),
         Ok(false) => {
@@ -147,12 +160,16 @@ fn check_signer(
                 Quoted(&named)
             )
         }
-        Err(error) => format!(
-            "error authorizing {} to request podcertificaterequests for signer {quoted}: {error}",
-            request.user().name()
-        ),
+        Err(error) => {
+            found = format!(": {error}");
+            format!(
+                "error authorizing {} to request podcertificaterequests for signer {quoted}",
+                request.user().name()
+            )
+        }
     };
     Err(Denial::forbidden(RULE, message)
+        .found(found)
         .remedy(SIGNER_REMEDY)
         .into())
 }

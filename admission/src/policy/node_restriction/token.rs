@@ -115,24 +115,26 @@ fn check_audience(
     let name = request.user().name();
     let in_order = request.policy.version().words_access_first();
     let authorized = request.authorize(RULE, VERB, audience.to_owned(), request.name())?;
+    let found = authorized.map_or_else(|error| format!(": {error}"), |_| String::new());
     let message = match (authorized, in_order) {
         (Ok(true), _) => return Ok(()),
         (Ok(false), true) => {
             format!("{name} is not authorized to request tokens for audience {quoted}")
         }
-        (Err(error), true) => {
-            format!("error authorizing {name} to request tokens for audience {quoted}: {error}")
+        (Err(_), true) => {
+            format!("error authorizing {name} to request tokens for audience {quoted}")
         }
         (Ok(false), false) => format!(
             "audience {quoted} not found in pod spec volume, {name} is not authorized to request \
              tokens for this audience"
         ),
-        (Err(error), false) => format!(
+        (Err(_), false) => format!(
             "audience {quoted} not found in pod spec volume, error authorizing {name} to request \
-             tokens for this audience: {error}"
+             tokens for this audience"
         ),
     };
     Err(Denial::forbidden(RULE, message)
+        .found(found)
         .remedy(AUDIENCE_REMEDY)
         .into())
 }
@@ -175,8 +177,8 @@ fn is_in_pod(
         [error] => error.clone(),
         _ => format!("[{}]", errors.join(", ")),
     };
-    let message = format!("error validating audience {quoted}: {joined}");
-    Err(Denial::forbidden(RULE, message).into())
+    let denial = Denial::forbidden(RULE, format!("error validating audience {quoted}"));
+    Err(denial.found(format!(": {joined}")).into())
 }
 
 /// The result of a lookup within the audience check: a value or an error message.

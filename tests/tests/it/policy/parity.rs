@@ -49,16 +49,17 @@ pub(super) async fn answers(plane: &ControlPlane) -> Vec<(Call, PolicyResponse)>
         .await
 }
 
-/// The sentence of the plugin, up to what differs between two clusters: UIDs, and the name
+/// The sentence of the plugin, up to what differs between two clusters or what the webhook tells only its
+/// log: UIDs and accounts that were looked up, and the name
 /// that the registry has generated before a validating webhook is asked.
 fn sentence<'m>(call: &Call, message: &'m str) -> &'m str {
     let sentence = message
         .split_once(" is forbidden: ")
         .map_or(message, |(_, rest)| rest);
     let ends: &[&str] = if call.body["metadata"]["generateName"].is_string() {
-        &[" got ", " modify node "]
+        &[" got ", " running pod (", " modify node "]
     } else {
-        &[" got "]
+        &[" got ", " running pod ("]
     };
     let cut = ends.iter().find_map(|end| sentence.find(end));
     cut.map_or(sentence, |at| &sentence[..at])

@@ -39,7 +39,7 @@ pub(crate) fn ask_with(case: &Value, policies: &Policies) -> Decision {
         Verdict::Patch(patch) => Decision::Allowed(patched(&case["object"], &patch.0)),
         Verdict::Deny(denial) => Decision::Denied {
             code: denial.reason.code(),
-            sentence: denial.message,
+            sentence: denial.message + &denial.found,
         },
     }
 }
