@@ -13,6 +13,7 @@ mod table;
 mod template;
 
 pub(crate) use document::Document;
+pub(crate) use plain::plain;
 pub(crate) use printer::Printer;
 pub(crate) use shorten::{cut, shorten};
 pub(crate) use table::{Cell, Table};

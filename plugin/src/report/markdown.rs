@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use nodelife_audit::{AuditReport, FindingGroup};
 
 use super::table::NAMES;
+use crate::output::plain;
 use nodelife_core::format::count;
 
 pub(super) fn write(
@@ -61,13 +62,13 @@ pub(super) fn write(
 /// Text that stays within its cell and is no markup.
 fn cell(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in plain(text).chars() {
         match c {
             '|' | '*' | '_' | '`' | '[' | ']' | '\\' => out.extend(['\\', c]),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
-            '\n' | '\r' => out.push(' '),
+            '\n' => out.push(' '),
             _ => out.push(c),
         }
     }

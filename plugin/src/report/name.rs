@@ -5,12 +5,15 @@ use std::io::{self, Write};
 
 use nodelife_audit::AuditReport;
 
+use crate::output::plain;
+
 /// Writes each object once, those with the worst findings first.
 pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
     let mut written = HashSet::new();
     for finding in &report.findings {
         if written.insert(&finding.subject) {
-            writeln!(out, "{}", finding.subject.path())?;
+            let path = plain(&finding.subject.path());
+            writeln!(out, "{}", path.replace('\n', ""))?;
         }
     }
     Ok(())

@@ -93,8 +93,8 @@ fn a_files_control_characters_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hostile.json");
     let pod = r#"{"apiVersion":"v1","kind":"List","items":[
-        {"apiVersion":"v1","kind":"Node","metadata":{"name":"a\u001b[2J"}},
-        {"apiVersion":"v1","kind":"Pod","metadata":{"name":"p\u001b]0;t\u0007\n","namespace":"n"},"spec":{"nodeName":"gone\u009b2J"}}]}"#;
+        {"apiVersion":"v1","kind":"Node","metadata":{"name":"a\u001b[2J\u202e"}},
+        {"apiVersion":"v1","kind":"Pod","metadata":{"name":"p\u001b]0;t\u0007\n\r\u200b","namespace":"n"},"spec":{"nodeName":"gone\u009b2J"}}]}"#;
     fs::write(&path, pod).unwrap();
     let words = ["audit", "--color", "always", "--rule", "NL-POD-001", "-f"];
     let output = nodelife(&[&words[..], &[path.to_str().unwrap()]].concat())
@@ -105,8 +105,18 @@ fn a_files_control_characters_are_removed() {
         text.contains("p]0;t") && text.contains("gone2J"),
         "{text:?}"
     );
-    let obeyed = |c: char| c.is_control() && !['\n', '\u{1b}'].contains(&c);
+    let obeyed = |c: char| {
+        c.is_control() && !['\n', '\u{1b}'].contains(&c) || ['\u{202e}', '\u{200b}'].contains(&c)
+    };
     assert!(!text.contains(obeyed), "{text:?}");
+    for format in ["name", "markdown"] {
+        let words = [&words[..], &[path.to_str().unwrap(), "-o", format]].concat();
+        let output = nodelife(&words).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("]0;t"), "{format}: {text:?}");
+        assert!(!text.contains(obeyed), "{format}: {text:?}");
+        assert!(!text.contains('\u{1b}'), "{format}: {text:?}");
+    }
     assert!(
         !text.contains("\u{1b}[2J") && !text.contains("\u{1b}]"),
         "{text:?}"
