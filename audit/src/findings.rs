@@ -12,8 +12,10 @@ use nodelife_core::object::{Budget, Meta, Node, Pod};
 use nodelife_core::text::Str;
 use nodelife_core::zone::ZoneKey;
 
-/// Lists the rules and groups, separated by commas, that do not apply to the object.
+/// Lists the rules and groups, separated by commas, that do not apply to the object. It does not count
+/// on objects that nodes write ([`WRITTEN_BY_NODES`]), which could silence the audit of themselves.
 pub const SKIP_ANNOTATION: &str = "nodelife.dev/skip-rules";
+const WRITTEN_BY_NODES: [&str; 3] = ["Node", "Lease", "CertificateSigningRequest"];
 
 #[derive(Debug)]
 pub struct FindingBuilder<'a> {
@@ -33,7 +35,8 @@ impl<'a> FindingBuilder<'a> {
     }
 
     pub fn pod(pod: &'a Pod, says: impl Into<Statement>) -> Self {
-        let found = Self::object("Pod", &pod.metadata, says);
+        let mut found = Self::object("Pod", &pod.metadata, says);
+        found.skip = found.skip.filter(|_| !pod.is_mirror());
         if pod.spec.node_name.is_empty() {
             found
         } else {
@@ -49,7 +52,9 @@ impl<'a> FindingBuilder<'a> {
         let namespace = Some(meta.namespace.clone()).filter(|namespace| !namespace.is_empty());
         let mut found = Self::named(kind, &meta.name, says);
         found.subject.namespace = namespace;
-        found.skip = meta.annotations.get(SKIP_ANNOTATION);
+        if !WRITTEN_BY_NODES.contains(&kind) {
+            found.skip = meta.annotations.get(SKIP_ANNOTATION);
+        }
         found
     }
 

@@ -184,19 +184,47 @@ fn without_its_data_a_rule_is_skipped_and_never_silent() {
 }
 
 #[test]
-fn an_annotation_keeps_findings_away() {
+fn an_annotation_keeps_findings_away_unless_a_node_wrote_it() {
     let mut snapshot = cluster::healthy();
     cluster::condition(&mut snapshot, 0, "Ready", "Unknown", 60);
-    let node = &mut snapshot.nodes[0];
-    let skip = (
-        nodelife_audit::SKIP_ANNOTATION.into(),
-        "HB, NL-TNT-001".into(),
-    );
-    node.metadata.annotations = [skip].into();
+    snapshot.pods[0].spec.node_name = "gone".into();
     let now = snapshot.taken_at.unwrap();
-    let audit = nodelife_audit::audit(&snapshot, &Selection::default(), now);
-    assert!(!says(&audit, "NL-HB-002"));
-    assert!(audit.suppressed.len() >= 2);
+    let audit = |snapshot: &Snapshot| {
+        let audit = nodelife_audit::audit(snapshot, &Selection::default(), now);
+        let kinds = audit
+            .findings
+            .iter()
+            .map(|one| one.subject.kind.to_string());
+        (kinds.collect::<Vec<String>>(), audit.suppressed.len())
+    };
+    let of_nodes = |kinds: &[String]| {
+        let written = ["Node", "Lease", "CertificateSigningRequest"];
+        let of_nodes = kinds.iter().filter(|kind| written.contains(&kind.as_str()));
+        of_nodes.count()
+    };
+    let (before, none) = audit(&snapshot);
+    assert!(of_nodes(&before) > 0 && none == 0, "{before:?}");
+    let groups: BTreeSet<&str> = nodelife_audit::all()
+        .filter_map(|rule| rule.id.split('-').nth(1))
+        .collect();
+    let groups: Vec<&str> = groups.into_iter().collect();
+    let skip = || {
+        let annotation = nodelife_audit::SKIP_ANNOTATION.into();
+        [(annotation, groups.join(",").as_str().into())]
+    };
+    for node in &mut snapshot.nodes {
+        node.metadata.annotations.extend(skip());
+    }
+    for lease in &mut snapshot.leases {
+        lease.metadata.annotations.extend(skip());
+    }
+    assert_eq!(audit(&snapshot), (before.clone(), 0));
+    for pod in &mut snapshot.pods {
+        pod.metadata.annotations.extend(skip());
+    }
+    let (after, suppressed) = audit(&snapshot);
+    assert_eq!(of_nodes(&after), of_nodes(&before));
+    assert!(after.len() < before.len() && suppressed > 0, "{after:?}");
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn write(rule: &Rule, printer: &mut Printer) -> io::Result<()> {
     table.row(["reads".into(), text.needs.join(", ").into()]);
     table.row(["more".into(), text.link.into()]);
     let leave_out = format!(
-        "--skip-rule {}, or on one object the annotation {SKIP_ANNOTATION}={}",
+        "--skip-rule {}, or on one workload or budget the annotation {SKIP_ANNOTATION}={}",
         rule.id, rule.id
     );
     table.row(["suppress".into(), leave_out.into()]);
