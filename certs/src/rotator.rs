@@ -1,6 +1,6 @@
 //! [`Rotator`]: the loop that reads the cluster and carries out the actions of [`step`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::leaf::Leaf;
 use crate::lifetimes::Lifetimes;
 use crate::names::ObjectNames;
 use crate::observed::{Now, Observed};
-use crate::step::{RotationAction, step};
+use crate::step::{RotationAction, repairs, step};
 use crate::store::{CaSecret, Reading, Store};
 
 /// One pass reads and writes a few objects; an API server that takes longer than this for it is
@@ -89,7 +89,9 @@ impl Rotator {
         let observed = seen.observed();
         self.history.note(&observed, self.started.elapsed());
         let mut done = Vec::new();
-        for action in step(&observed, &self.history, now, &self.lifetimes) {
+        let mut failed = None;
+        let mut actions = VecDeque::from(step(&observed, &self.history, now, &self.lifetimes));
+        while let Some(action) = actions.pop_front() {
             match self.carry_out(&action, &seen, now.wall).await {
                 Ok(()) => {
                     tracing::info!(?action, "done");
@@ -98,10 +100,26 @@ impl Rotator {
                 Err(Error::Conflict(what)) => {
                     tracing::info!(?action, "{what}: another writer changed the object first");
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    // Whoever refuses one write, such as an immutable Secret, keeps nothing else from
+                    // being repaired. An adoption is no such case: the present bundle would cut off the
+                    // leaf that is served.
+                    let (history, lifetimes) = (&self.history, &self.lifetimes);
+                    if let RotationAction::Stage
+                    | RotationAction::Promote
+                    | RotationAction::Retire(_) = action
+                    {
+                        actions.extend(repairs(&observed, history, now, lifetimes));
+                    }
+                    tracing::warn!(?action, error = %with_causes(&error), "failed");
+                    failed.get_or_insert(error);
+                }
             }
         }
-        Ok(Report { done, observed })
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(Report { done, observed }),
+        }
     }
 
     /// Repeats passes until nothing is due (`--once`): installs, repairs and renews, but does not

@@ -26,8 +26,8 @@ pub enum RotationAction {
 
 /// The actions that are due.
 ///
-/// A change of the CA's Secret is returned alone: further actions are decided after the next read.
-/// Writes to the other objects are independent.
+/// A change of the CA's Secret is returned alone: further actions are decided after the next read, or by
+/// [`repairs`] if the change fails. Writes to the other objects are independent.
 pub fn step(
     observed: &Observed,
     history: &History,
@@ -40,6 +40,19 @@ pub fn step(
     if let Some(action) = turn(rotation, observed, history, now, lifetimes) {
         return vec![action];
     }
+    repairs(observed, history, now, lifetimes)
+}
+
+/// The actions that are due as long as the CA's Secret stays as it is.
+pub(crate) fn repairs(
+    observed: &Observed,
+    history: &History,
+    now: Now,
+    lifetimes: &Lifetimes,
+) -> Vec<RotationAction> {
+    let Some(rotation) = &observed.rotation else {
+        return Vec::new();
+    };
     let mut actions: Vec<RotationAction> = observed
         .configurations
         .iter()

@@ -198,6 +198,42 @@ async fn outside_changes_are_repaired_within_seconds() {
     println!("{total} calls, {} failed", failures.len());
 }
 
+/// The next CA is due, and nobody may write the Secret that would hold it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_fails_stops_no_repair() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let installation = Installation::prepare(&plane, ".").await.unwrap();
+    installation.apply().await.unwrap();
+    let fast = [&["--ca-life", "60s", "--leaf-life", "20s"][..], &FAST[4..]].concat();
+    let certs = installation.certs(&fast).await.unwrap();
+    installation.injected().await.unwrap();
+    let immutable = Patch::Merge(json!({"immutable": true}));
+    let secrets = installation.secrets();
+    let params = PatchParams::default();
+    secrets.patch(CA_SECRET, &params, &immutable).await.unwrap();
+    wait_until("a failed pass", TIMEOUT, async || {
+        let log = std::fs::read_to_string(certs.log())?;
+        Ok(log.contains("pass failed").then_some(()))
+    })
+    .await
+    .unwrap();
+    let wiped = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
+    installation.patch_validating(&wiped).await.unwrap();
+    repaired("the caBundle", async || {
+        let bundles = installation.bundles().await?;
+        Ok(bundles.iter().all(|one| !one.is_empty()))
+    })
+    .await;
+    secrets
+        .delete(TLS_SECRET, &DeleteParams::default())
+        .await
+        .unwrap();
+    repaired("the leaf", async || {
+        Ok(secrets.get_opt(TLS_SECRET).await?.is_some())
+    })
+    .await;
+}
+
 async fn replica(installation: &Installation<'_>, balancer: &Balancer) -> Replica {
     let listen = SocketAddr::from(([127, 0, 0, 1], port::free().unwrap()));
     let flags = ["--lame-duck", "3"];
