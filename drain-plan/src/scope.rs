@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use nodelife_core::object::{OwnerReference, Pod};
@@ -76,7 +76,7 @@ pub struct PlanScope {
 
 /// A workload as `namespace/Kind/name`; a pod without a controller as `namespace/Pod/name@uid`,
 /// since nothing makes another one like it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct Removed(String);
 
 impl Removed {
@@ -128,16 +128,14 @@ impl PlanScope {
 
     /// `sha256:` and the digest of the scope. Two plans with the same digest do the same.
     pub fn digest(&self) -> String {
-        let mut text = String::from("nodelife.dev/v1alpha1 DrainPlan\n");
-        for node in &self.nodes {
-            text.extend(["node ", node, "\n"]);
-        }
-        for (name, value) in self.eviction.settings() {
-            text.extend([&name, "=", &value, "\n"]);
-        }
-        for entry in self.entries() {
-            text.extend(["remove ", &entry, "\n"]);
-        }
+        // JSON, so that no name can imitate another entry.
+        let text = json!([
+            "nodelife.dev/v1alpha1 DrainPlan",
+            self.nodes,
+            self.eviction.settings(),
+            self.removed,
+        ])
+        .to_string();
         let mut digest = String::from("sha256:");
         for byte in Sha256::digest(text.as_bytes()) {
             // A String takes all.
@@ -248,7 +246,10 @@ impl SavedPlan {
             scope.add(which, pod.losses.iter().map(Str::as_str));
         }
         if scope.digest() != self.digest {
-            return Err("its digest is that of another plan: it was changed".to_owned());
+            return Err(
+                "its digest is that of another plan: it was changed, or made by another version"
+                    .to_owned(),
+            );
         }
         Ok(scope)
     }
@@ -256,9 +257,11 @@ impl SavedPlan {
 
 /// The workload that a pod belongs to, as `kubectl` names objects: `StatefulSet/db`,
 /// `Cluster.postgresql.cnpg.io/pg`. A ReplicaSet of a Deployment is the Deployment, so that a rollout
-/// changes nothing; a pod without a controller is itself.
+/// changes nothing; a pod without a controller is itself. So is one whose controller cannot exist: whoever
+/// makes a pod writes what he likes there, such as a text that reads as two workloads.
 pub(super) fn workload_of(pod: &Pod) -> String {
-    let Some(owner) = pod.metadata.controller() else {
+    let owner = pod.metadata.controller();
+    let Some(owner) = owner.filter(|owner| can_exist(owner)) else {
         return format!("Pod/{}", pod.metadata.name);
     };
     if let Some(name) = deployment(pod, owner) {
@@ -274,6 +277,16 @@ pub(super) fn workload_of(pod: &Pod) -> String {
         format!(".{group}")
     };
     format!("{}{group}/{}", owner.kind, owner.name)
+}
+
+/// Whether kind and name are those of an object (apimachinery pkg/api/validation/path/name.go).
+fn can_exist(owner: &OwnerReference) -> bool {
+    let is_name = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '%' | '@' | ',');
+    let is_kind = |c: char| c.is_ascii_alphanumeric();
+    let is_version = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '/');
+    owner.kind.chars().all(is_kind)
+        && owner.name.chars().all(is_name)
+        && owner.api_version.chars().all(is_version)
 }
 
 /// The Deployment of a ReplicaSet, which is named after it and the pods' label (v1.36.3,

@@ -347,3 +347,47 @@ fn a_pod_that_came_later_is_refused_with_the_reason() {
         PodVerdict::Refuse(vec![MissingFlag::NotPlanned], None)
     );
 }
+
+/// Whoever makes a pod writes its owner: as a line of the digest's text, it once stood for a workload of
+/// another team.
+#[test]
+fn an_owners_name_stands_for_nothing_else() {
+    let scope = |pods: &[(&str, &str, &str)]| {
+        let mut scope = PlanScope::new(["n".into()], EvictionSettings::default());
+        for (index, (namespace, kind, name)) in pods.iter().enumerate() {
+            let mut one = pod("p", "n");
+            one.metadata.owner_references = vec![owner("v1", kind, name)].into();
+            let uid = format!("u{index}");
+            scope.add((namespace, &workload_of(&one), &uid), []);
+        }
+        scope
+    };
+    let hostile = scope(&[("default", "A", "b\nremove secret/Deployment/vault")]);
+    let real = scope(&[("default", "A", "b"), ("secret", "Deployment", "vault")]);
+    assert_ne!(hostile.digest(), real.digest());
+    assert_eq!(hostile.entries().collect::<Vec<_>>(), ["default/Pod/p@u0"]);
+
+    let pieces = [
+        "a", "b", "web", "x1", "\n", "remove ", " ", "emptyDir", ",", "/", "@u0", "Pod", "\"],[\"",
+        "\u{202e}", "%",
+    ];
+    let mut known: BTreeMap<String, PlanScope> = BTreeMap::new();
+    for seed in 0..2000 {
+        let mut random = random(seed);
+        let mut text = || {
+            let count = 1 + random(4);
+            (0..count)
+                .map(|_| pieces[random(pieces.len())])
+                .collect::<String>()
+        };
+        let [kind, name, other, last] = std::array::from_fn(|_| text());
+        let scope = scope(&[("d", &kind, &name), ("e", &other, &last)]);
+        for entry in scope.entries() {
+            let is_plain = |c: char| c.is_ascii_graphic();
+            assert!(entry.chars().all(is_plain), "seed {seed}: {entry:?}");
+        }
+        let same = known.entry(scope.digest()).or_insert_with(|| scope.clone());
+        assert_eq!(*same, scope, "seed {seed}");
+    }
+    assert!(known.len() > 50, "{}", known.len());
+}
