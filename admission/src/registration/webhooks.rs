@@ -136,7 +136,9 @@ impl Webhook {
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": kind,
-            "metadata": {"name": name, "labels": {"app.kubernetes.io/name": "nodelife"}},
+            // AKS' admissions enforcer would add a selector that leaves out kube-system.
+            "metadata": {"name": name, "labels": {
+                "admissions.enforcer/disabled": "true", "app.kubernetes.io/name": "nodelife"}},
             "webhooks": [self.entry(policies)],
         })
     }

@@ -25,7 +25,7 @@ pub(super) async fn node_authorizer(cluster: &Cluster) -> Result<NodeAuthorizer,
 
 /// Whether the admission plugin NodeRestriction is on, or why that can't be told. Needs the
 /// right to impersonate a node, and where nodes may create no nodes, the group system:masters.
-pub(super) async fn node_restriction(
+pub async fn node_restriction(
     cluster: &Cluster,
 ) -> Result<Result<NodeRestriction, String>, ApiError> {
     if cluster.impersonates {

@@ -15,6 +15,7 @@ mod shape;
 mod stream;
 mod write;
 
+pub use access::node_restriction;
 pub use collect::{SourceProgress, collect};
 pub use file::{FileError, FromFiles, read};
 pub use redact::redact;

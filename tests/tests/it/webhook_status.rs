@@ -60,10 +60,7 @@ async fn each_planted_fault_is_named() {
     here.finds("failurePolicy", "warning", "(spread)").await;
     here.restore().await;
 
-    here.patch("remove", "/webhooks/0/matchConditions", Value::Null)
-        .await;
-    here.finds("filters", "BROKEN", "filters missing").await;
-    here.restore().await;
+    here.registration().await;
 
     let everywhere = r#"[{"op": "replace", "path": "/webhooks/0/namespaceSelector", "value": {}}]"#;
     let configuration = "mutatingwebhookconfiguration/nodelife-webhook";
@@ -219,6 +216,39 @@ impl Here<'_> {
         let ended = certs.wait(TIMEOUT).await.unwrap();
         assert_eq!(ended, 0, "{}", tail(certs.log()));
         self.slice(["a", "b"]).await;
+    }
+
+    /// Somebody changes what the API server sends.
+    async fn registration(&self) {
+        self.patch("remove", "/webhooks/0/matchConditions", Value::Null)
+            .await;
+        self.finds("registration", "BROKEN", "matchConditions lacks is-node")
+            .await;
+        self.restore().await;
+
+        // As AKS' admissions enforcer does.
+        let enforced =
+            json!({"matchExpressions": [{"key": "control-plane", "operator": "DoesNotExist"}]});
+        let selector = "/webhooks/0/namespaceSelector";
+        self.patch("replace", selector, enforced).await;
+        let link = self
+            .finds("registration", "BROKEN", "adds control-plane DoesNotExist")
+            .await;
+        assert!(
+            link.to_string().contains("admissions.enforcer/disabled"),
+            "{link}"
+        );
+        self.patch("replace", selector, json!({})).await;
+
+        self.patch("replace", "/webhooks/0/timeoutSeconds", json!(30))
+            .await;
+        self.finds(
+            "registration",
+            "warning",
+            "timeoutSeconds is 30 instead of 2",
+        )
+        .await;
+        self.restore().await;
     }
 
     async fn status(&self) -> anyhow::Result<(Output, Value)> {

@@ -1,10 +1,13 @@
 //! Checks each component between the API server and the webhook.
 
 use jiff::Timestamp;
+use nodelife_admission::Policies;
 use nodelife_certs::{Trust, trust};
 use nodelife_core::object::{LabelSelector, Labels};
 use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
+
+use super::registration;
 
 /// The objects of an installation; `Err` has the reason if one could not be read.
 pub(super) struct Installed {
@@ -13,6 +16,8 @@ pub(super) struct Installed {
     /// The mutating and the validating webhooks; `None` where the required configuration is not
     /// there.
     pub(super) webhooks: [Option<Vec<Value>>; 2],
+    /// The policies of the webhook's own configuration.
+    pub(super) policies: Result<Policies, String>,
     /// `tls.crt` of the serving Secret, decoded.
     pub(super) leaf: Result<Option<Vec<u8>>, String>,
     /// The `EndpointSlices` of the Service.
@@ -70,7 +75,7 @@ pub(super) fn inspect(installed: &Installed, now: Timestamp) -> Vec<Link> {
     links.push(bundles(&webhooks));
     links.push(certificate(installed, &webhooks, now));
     links.push(exemption(installed));
-    links.push(filters(&webhooks));
+    links.push(registration::inspect(installed));
     let (nodes, ready) = match &installed.endpoints {
         Ok(slices) => ready_nodes(slices),
         Err(reason) => {
@@ -210,34 +215,6 @@ pub(super) fn exempts(webhook: &Value, labels: &Labels) -> bool {
     selector.is_ok_and(|selector| !selector.matches(labels))
 }
 
-/// Webhooks on nodes without matchConditions are called for every heartbeat.
-fn filters(webhooks: &[&Value]) -> Link {
-    let bare = names(webhooks, |one| {
-        let nodes = at(one, "/rules")
-            .as_array()
-            .into_iter()
-            .flatten()
-            .any(|rule| {
-                let resources = at(rule, "/resources").as_array().into_iter().flatten();
-                resources.filter_map(Value::as_str).any(|resource| {
-                    matches!(
-                        resource,
-                        "nodes" | "nodes/*" | "nodes/status" | "*" | "*/*" | "leases"
-                    )
-                })
-            });
-        nodes
-            && at(one, "/matchConditions")
-                .as_array()
-                .is_none_or(Vec::is_empty)
-    });
-    if bare.is_empty() {
-        return ok("filters", "heartbeats are filtered in the API server");
-    }
-    let message = format!("filters missing: {bare} is called for every heartbeat");
-    link("filters", Health::Broken, message, APPLY)
-}
-
 pub(super) fn names(webhooks: &[&Value], choose: impl Fn(&Value) -> bool) -> String {
     let chosen: Vec<&str> = webhooks
         .iter()
@@ -284,6 +261,7 @@ fn ready_nodes(slices: &[Value]) -> (usize, usize) {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use nodelife_admission::webhook_configurations;
     use nodelife_certs::{Authority, Leaf, Lifetimes, ObjectNames};
     use serde_json::json;
 
@@ -304,23 +282,23 @@ pub(super) mod tests {
         let ca = Authority::make(&names, &lifetimes, now()).unwrap();
         let leaf = Leaf::make(&ca, &names, &lifetimes, now()).unwrap();
         let ca = ca.certificate_pem();
-        let webhook = |name: &str| {
-            json!({
-                "name": name,
-                "failurePolicy": "Ignore",
-                "clientConfig": {"caBundle": base64::prelude::BASE64_STANDARD.encode(&ca)},
-                "namespaceSelector": {"matchExpressions": [{
-                    "key": "kubernetes.io/metadata.name", "operator": "NotIn",
-                    "values": ["kube-system", "nodelife-system"],
-                }]},
-                "matchConditions": [{"name": "is-node", "expression": "true"}],
-                "rules": [{"resources": ["nodes"]}],
-            })
-        };
+        let bundle = base64::prelude::BASE64_STANDARD.encode(&ca);
+        let policies = Policies::default();
+        let webhooks = ["Mutating", "Validating"].map(|phase| {
+            let all = webhook_configurations(&policies).into_iter();
+            let all = all.filter(|one| one["kind"].as_str().unwrap().starts_with(phase));
+            let webhooks = all.map(|one| {
+                let mut webhook = one["webhooks"][0].clone();
+                webhook["clientConfig"]["caBundle"] = json!(bundle);
+                webhook
+            });
+            Some(webhooks.collect())
+        });
         Installed {
             namespace: "nodelife-system".to_owned(),
             configuration: "nodelife-webhook".to_owned(),
-            webhooks: [Some(vec![webhook("a")]), Some(vec![webhook("b")])],
+            webhooks,
+            policies: Ok(policies),
             leaf: Ok(Some(leaf.certificate_pem().into_bytes())),
             endpoints: Ok(vec![json!({"endpoints": [
                 {"nodeName": "one", "conditions": {"ready": true}},
@@ -362,11 +340,11 @@ pub(super) mod tests {
             installed.webhooks[1].as_mut().unwrap()[0][key] = value;
         };
         let gone = edit(&|one| one.webhooks[1] = None);
-        only(
-            &gone,
-            now(),
-            "configurations",
-            "no ValidatingWebhookConfiguration",
+        let found = trouble(&gone, now());
+        assert_eq!(found[0].0, "configurations");
+        assert!(
+            found[0].1.contains("no ValidatingWebhookConfiguration"),
+            "{found:?}"
         );
         let none = edit(&|one| one.endpoints = Ok(Vec::new()));
         only(&none, now(), "endpoints", "no ready endpoint");
@@ -375,19 +353,26 @@ pub(super) mod tests {
         let foreign = sound().leaf;
         let foreign = edit(&|one| one.leaf.clone_from(&foreign));
         only(&foreign, now(), "certificate", "wrong CA");
-        let mut everywhere = edit(&|one| {
-            one.webhooks[0].as_mut().unwrap()[0]["namespaceSelector"] = json!({});
+        let everywhere = edit(&|one| {
+            let tokens = &mut one.webhooks[0].as_mut().unwrap()[0];
+            tokens["namespaceSelector"] = json!({});
+            tokens["failurePolicy"] = json!("Fail");
         });
-        assert_eq!(trouble(&everywhere, now()), []);
-        everywhere.webhooks[0].as_mut().unwrap()[0]["failurePolicy"] = json!("Fail");
-        only(
-            &everywhere,
-            now(),
-            "exemption",
-            "own namespace not exempt: a",
+        let [(_, message), (registration, _)] = &trouble(&everywhere, now())[..] else {
+            panic!("expected two troubles");
+        };
+        assert_eq!(*registration, "registration");
+        assert!(
+            message.starts_with("own namespace not exempt: node-tokens."),
+            "{message}"
         );
         let bare = edit(&|one| second(one, "matchConditions", json!([])));
-        only(&bare, now(), "filters", "filters missing: b");
+        only(
+            &bare,
+            now(),
+            "registration",
+            "matchConditions lacks is-node",
+        );
         let together = edit(&|one| {
             one.endpoints = Ok(vec![
                 json!({"endpoints": [{"nodeName": "one"}, {"nodeName": "one"}]}),
@@ -397,6 +382,9 @@ pub(super) mod tests {
         let wiped = edit(&|one| second(one, "clientConfig", json!({})));
         let found = trouble(&wiped, now());
         assert_eq!(found[0].0, "caBundle");
-        assert!(found[0].1.contains("empty in b"), "{found:?}");
+        assert!(
+            found[0].1.contains("empty in node-restriction"),
+            "{found:?}"
+        );
     }
 }

@@ -4,6 +4,7 @@ mod advice;
 mod chain;
 mod node_agents;
 mod probe;
+mod registration;
 mod status;
 mod test;
 

@@ -3,7 +3,9 @@
 use http::Method;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::PODS;
+use nodelife_cluster::snapshot::node_restriction as node_restriction_of;
 use nodelife_cluster::{ApiError, Cluster};
+use nodelife_core::node_access::NodeRestriction;
 use serde_json::{Value, json};
 
 use super::chain::{Health, Link, at, link, ok};
@@ -33,6 +35,23 @@ const LOOKUP: Probe = Probe {
     answered: "the webhook looked up a pod",
     fix: "the webhook's pods have to reach the API server (NetworkPolicy with egress), with the ClusterRole nodelife-webhook",
 };
+
+/// Whether the API server's own plugin refuses what nodes may not write, before any webhook.
+pub(super) async fn node_restriction(cluster: &Cluster) -> Link {
+    const LINK: &str = "nodeRestriction";
+    match node_restriction_of(cluster).await {
+        Ok(Ok(NodeRestriction::On)) => ok(
+            LINK,
+            "the in-tree plugin is on, and refuses what nodes may not write before the webhook is called",
+        ),
+        Ok(Ok(NodeRestriction::Off { .. })) => ok(
+            LINK,
+            "the in-tree plugin is off: the webhook alone restricts nodes",
+        ),
+        Ok(Err(reason)) => link(LINK, Health::Unknown, reason, ""),
+        Err(error) => link(LINK, Health::Unknown, error.to_string(), ""),
+    }
+}
 
 /// Creates a pod as a dry run.
 pub(super) async fn call(cluster: &Cluster) -> Link {

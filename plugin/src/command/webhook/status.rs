@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::chain::{Health, Installed, Link, at, inspect};
-use super::{advice, node_agents, probe};
+use super::{advice, node_agents, probe, registration};
 use crate::cli::{ClusterArgs, StatusArgs};
 use crate::command::connect::connect;
 use crate::exit::ExitStatus;
@@ -49,6 +49,7 @@ pub(crate) async fn run(
         let agents = agents.map_err(|error| error.to_string());
         let mutating = installed.webhooks[0].as_deref().unwrap_or_default();
         links.extend(node_agents::inspect(mutating, &agents));
+        links.push(probe::node_restriction(&cluster).await);
         links.push(probe::call(&cluster).await);
         let slices = installed.endpoints.as_deref().unwrap_or_default();
         links.extend(probe::lookup(&cluster, &installed.namespace, slices).await);
@@ -94,6 +95,7 @@ async fn read(cluster: &Cluster, args: &StatusArgs) -> Result<Installed, ApiErro
         namespace: args.webhook_namespace.clone(),
         configuration: args.configuration.clone(),
         webhooks,
+        policies: registration::policies(cluster, &args.webhook_namespace).await,
         leaf: leaf(cluster, &args.webhook_namespace)
             .await
             .map_err(|error| error.to_string()),
