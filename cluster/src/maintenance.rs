@@ -1,14 +1,21 @@
 //! Reads and writes NodeMaintenance objects.
 
 use http::Method;
-use nodelife_core::node_maintenance::{KIND, MaintenanceSpec, MaintenanceStatus, NodeMaintenance};
+use nodelife_core::node_maintenance::{
+    Approval, KIND, MaintenanceSpec, MaintenanceStatus, NodeMaintenance,
+};
 use nodelife_core::node_marks::FIELD_MANAGER;
 use serde_json::{Value, json};
 
 use crate::client::Cluster;
 use crate::error::ApiError;
 use crate::request::Call;
-use crate::resource::NODE_MAINTENANCES;
+use crate::resource::{NODE_MAINTENANCES, Resource};
+
+const SELF_SUBJECT_REVIEWS: Resource =
+    Resource::grouped("authentication.k8s.io", "v1", "selfsubjectreviews");
+/// Names who asks for a maintenance, who cannot approve it where manifests/controller/approval is installed.
+const REQUESTED_BY: &str = "nodelife.dev/requested-by";
 
 impl Cluster {
     /// Creates a maintenance, of this name or of one that the server makes.
@@ -21,9 +28,13 @@ impl Cluster {
         name: Option<&str>,
         spec: &MaintenanceSpec,
     ) -> Result<NodeMaintenance, ApiError> {
+        let annotations = match spec.approval {
+            Approval::Required => json!({REQUESTED_BY: self.username().await?}),
+            Approval::None => json!({}),
+        };
         let metadata = match name {
-            Some(name) => json!({"name": name}),
-            None => json!({"generateName": "drain-"}),
+            Some(name) => json!({"name": name, "annotations": annotations}),
+            None => json!({"generateName": "drain-", "annotations": annotations}),
         };
         let body = json!({
             "apiVersion": nodelife_core::API_VERSION,
@@ -35,6 +46,15 @@ impl Cluster {
             .with_query("fieldManager", FIELD_MANAGER)
             .with_query("fieldValidation", "Strict");
         self.call(&call).await?.json(&call)
+    }
+
+    /// The user of this client, as the API server knows him.
+    async fn username(&self) -> Result<String, ApiError> {
+        let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        let call = Call::create(SELF_SUBJECT_REVIEWS.all(), &body)?;
+        let review: Value = self.call(&call).await?.json(&call)?;
+        let name = review.pointer("/status/userInfo/username");
+        Ok(name.and_then(Value::as_str).unwrap_or_default().to_owned())
     }
 
     /// Writes the status of exactly this object, of its UID.

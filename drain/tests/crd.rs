@@ -318,7 +318,15 @@ fn relate(spec: &mut Value) {
         ));
     }
     let all: Vec<(&str, &str)> = all.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
-    spec["x-kubernetes-validations"] = rules(&all);
+    let mut all = rules(&all);
+    // Who makes a maintenance needs no right to approve its plan.
+    all.as_array_mut().unwrap().push(json!({
+        "rule": "oldSelf.hasValue() || !has(self.approvedPlan)",
+        "message": "approvedPlan cannot be set at creation: the plan is approved by a change of the \
+                    object, which needs the permission to patch it",
+        "optionalOldSelf": true,
+    }));
+    spec["x-kubernetes-validations"] = all;
 }
 
 /// The structural schema of a type.

@@ -1,10 +1,14 @@
 //! `drain --detach`: makes a NodeMaintenance from the flags of a drain.
 
+use anyhow::Context as _;
+use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::ApiError;
+use nodelife_cluster::request::Call;
+use nodelife_cluster::resource::NODE_MAINTENANCES;
 use nodelife_core::go_duration::TimeLimit;
 use nodelife_core::node_maintenance::{Approval, MaintenanceSpec};
-use nodelife_core::text::Str;
+use serde_json::json;
 
 use super::approved;
 use crate::cli::ClusterArgs;
@@ -31,6 +35,10 @@ pub(super) async fn detach(
     }
     let cluster = connect::connect(cluster, printer).await?;
     let spec = spec(args, cluster.clock().now())?;
+    let approved = match &args.plan {
+        Some(file) => Some(approved::read(file)?.digest()),
+        None => None,
+    };
     let name = Some(name).filter(|name| !name.is_empty());
     match cluster.create_maintenance(name, &spec).await {
         Ok(created) => {
@@ -38,6 +46,16 @@ pub(super) async fn detach(
                 "nodemaintenance.nodelife.dev/{} created",
                 created.metadata.name
             ))?;
+            if let Some(digest) = approved {
+                // The API server takes no approval at creation.
+                let name = &created.metadata.name;
+                let change = json!({"spec": {"approvedPlan": digest}});
+                let target = NODE_MAINTENANCES.all().named(name);
+                let change = Call::on(Method::PATCH, "patch", target)
+                    .with_json("application/merge-patch+json", &change)?;
+                let approved = cluster.call(&change).await;
+                approved.with_context(|| format!("failed to approve the plan of {name}"))?;
+            }
             Ok(ExitStatus::Done)
         }
         Err(ApiError::NotFound(_)) => anyhow::bail!(NOT_INSTALLED),
@@ -72,10 +90,6 @@ fn spec(args: &DrainArgs, now: Timestamp) -> anyhow::Result<MaintenanceSpec> {
         ignore_daemonsets: _,
         chunk_size: _,
     } = args;
-    let approved = match plan {
-        Some(file) => Some(Str::from(approved::read(file)?.digest())),
-        None => None,
-    };
     let deadline = if timeout.is_zero() {
         None
     } else {
@@ -91,11 +105,11 @@ fn spec(args: &DrainArgs, now: Timestamp) -> anyhow::Result<MaintenanceSpec> {
         soak: (!soak.is_zero()).then(|| TimeLimit(*soak).to_string().into()),
         gate: None,
         max_unavailable: max_unavailable.map(|most| most.to_string().into()),
-        approval: if approved.is_some() {
+        approval: if plan.is_some() {
             Approval::Required
         } else {
             Approval::None
         },
-        approved_plan: approved,
+        approved_plan: None,
     })
 }

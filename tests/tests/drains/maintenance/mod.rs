@@ -218,4 +218,17 @@ async fn a_plan_from_a_file_bounds_the_drain() {
             .unschedulable
             .unwrap()
     );
+
+    // The same as an object: its plan is approved after its creation, by who may patch it.
+    let words = ["drain", "a", "--force", "--plan", file, "--detach=planned"];
+    let detached = scene.nodelife(&words).await;
+    assert_eq!(detached.status, Some(0), "{}", detached.stderr);
+    let get = ["get", "nodemaintenance", "planned", "-o", "json"];
+    let object = scene.kubectl.run(get).await.unwrap().success().unwrap();
+    let object: Value = serde_json::from_str(&object).unwrap();
+    let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
+    assert_eq!(object["spec"]["approval"], "Required");
+    assert_eq!(object["spec"]["approvedPlan"], plan["digest"]);
+    let requester = &object["metadata"]["annotations"]["nodelife.dev/requested-by"];
+    assert!(requester.is_string(), "{object}");
 }

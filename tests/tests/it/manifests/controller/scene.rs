@@ -86,6 +86,25 @@ impl<'a> Scene<'a> {
         self.allowed(half, false).await;
     }
 
+    /// Applies an optional folder; the account has its rights when this returns.
+    pub(super) async fn add(&self, name: &str) {
+        let folder = format!("{}/{name}", folder());
+        self.run(&["apply", "--validate=strict", "-k", &folder])
+            .await;
+        let right = match name {
+            "surge" => ["patch", "deployments.apps"],
+            "delete-pods" => ["delete", "pods"],
+            _ => return,
+        };
+        let may = [&["auth", "can-i"][..], &right, &["-A", "--as", USER]].concat();
+        wait_until("the rights to be in force", TIMEOUT, async || {
+            let said = self.kubectl.run(&may).await?;
+            Ok((said.status == Some(0)).then_some(()))
+        })
+        .await
+        .unwrap();
+    }
+
     /// Waits until the authorizer knows of it.
     async fn allowed(&self, half: Half, allowed: bool) {
         let may = ["auth", "can-i", "list", half.resource, "--as", USER];
