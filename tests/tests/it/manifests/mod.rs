@@ -1,5 +1,6 @@
 //! Tests of the manifests: rendered, validated, applied again and removed.
 
+mod accounts;
 mod chart;
 mod controller;
 mod rendered;

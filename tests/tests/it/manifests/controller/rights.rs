@@ -44,7 +44,7 @@ const OF_AUDIT: &[&str] = &[
 /// Without the resources of operators, which come from their list.
 const OF_MAINTENANCE: &[&str] = &[
     "daemonsets.apps [] [] [get list]",
-    "deployments.apps [] [] [get list patch]",
+    "deployments.apps [] [] [get list]",
     "events.events.k8s.io [] [] [create]",
     "jobs.batch [] [] [get list]",
     "mutatingwebhookconfigurations.admissionregistration.k8s.io [] [] [list]",
@@ -54,7 +54,7 @@ const OF_MAINTENANCE: &[&str] = &[
     "nodes/status [] [] [patch]",
     "persistentvolumes [] [] [list]",
     "poddisruptionbudgets.policy [] [] [list watch]",
-    "pods [] [] [delete get list watch]",
+    "pods [] [] [get list watch]",
     "pods/eviction [] [] [create]",
     "replicasets.apps [] [] [get list watch]",
     "replicationcontrollers [] [] [get list watch]",
@@ -164,9 +164,12 @@ fn rules(file: &str, named: &str) -> BTreeSet<String> {
     rights
 }
 
-/// A maintenance is a drain: its role is that of the drain, and its objects.
+/// The folders whose rights an operator adds.
+const OPTIONAL: [&str; 2] = ["surge", "delete-pods"];
+
+/// A maintenance is a drain: its roles are those of the drain, and its objects.
 #[test]
-fn the_role_of_maintenances_is_that_of_a_drain_and_their_objects() {
+fn the_roles_of_maintenances_are_those_of_a_drain_and_their_objects() {
     let mut expected = rules("drain/clusterrole.yaml", "nodelife-drain");
     for (verb, resource) in [
         ("list", "nodemaintenances"),
@@ -176,7 +179,76 @@ fn the_role_of_maintenances_is_that_of_a_drain_and_their_objects() {
     ] {
         expected.insert(format!(r#""{verb}" "{resource}" "nodelife.dev" null"#));
     }
-    assert_eq!(rules("controller/rbac-maintenance.yaml", ROLE), expected);
+    let mut granted = rules("controller/rbac-maintenance.yaml", ROLE);
+    for folder in OPTIONAL {
+        let file = format!("controller/{folder}/rbac.yaml");
+        let more = rules(&file, "nodelife-controller-");
+        assert!(granted.is_disjoint(&more), "{folder}");
+        granted.extend(more);
+    }
+    assert_eq!(granted, expected);
+}
+
+/// Whoever may write a Deployment runs anything as any account: with its folder, the controller restarts
+/// rollouts and changes nothing else.
+#[tokio::test]
+async fn with_surge_the_controller_may_restart_rollouts_alone() {
+    let plane = PlaneLease::take(Parts::Api).await.unwrap();
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "surge").await.unwrap();
+    let workload = WorkloadFixture::deployment("web", 0);
+    workload.create(&namespace).await.unwrap();
+    let change = async |pointer: &str, value: Value| {
+        let mut patch = json!({});
+        let fields = pointer.split('/').rev();
+        for (index, field) in fields.enumerate() {
+            patch = json!({field: if index == 0 { value.clone() } else { patch }});
+        }
+        let patch = patch.to_string();
+        let words = [
+            "patch",
+            "deployment",
+            "web",
+            "-n",
+            &namespace.name,
+            "--as",
+            USER,
+            "-p",
+            &patch,
+        ];
+        scene.kubectl.run(words).await
+    };
+    let restart = "spec/template/metadata/annotations";
+    let at = |time: &str| json!({"kubectl.kubernetes.io/restartedAt": time});
+    let refused = change(restart, at("1")).await.unwrap();
+    assert!(refused.stderr.contains("cannot patch"), "{refused:?}");
+    scene.add("surge").await;
+    // The policy is in force when it refuses.
+    let other = json!({"other": "1"});
+    wait_until("the policy", TIMEOUT, async || {
+        let output = change(restart, other.clone()).await?;
+        Ok(output.stderr.contains("may only restart").then_some(()))
+    })
+    .await
+    .unwrap();
+    change(restart, at("2")).await.unwrap().success().unwrap();
+    let containers = json!([{"name": "main", "image": "evil"}]);
+    for (pointer, value) in [
+        ("spec/template/spec/containers", containers),
+        ("spec/template/spec/serviceAccountName", json!("powerful")),
+        ("spec/template/metadata/labels", json!({"a": "b"})),
+        ("spec/replicas", json!(1)),
+        ("spec/paused", json!(true)),
+        ("metadata/labels", json!({"a": "b"})),
+        ("metadata/annotations", json!({"a": "b"})),
+        ("metadata/finalizers", json!(["a.b/c"])),
+    ] {
+        let output = change(pointer, value).await.unwrap();
+        assert!(
+            output.stderr.contains("may only restart"),
+            "{pointer}: {output:?}"
+        );
+    }
 }
 
 /// Every setting of a drain, with the rights of this half alone: the API server refuses nothing.
@@ -185,6 +257,9 @@ async fn a_maintenance_with_every_setting_needs_no_other_right() {
     let plane = PlaneLease::take(Parts::All).await.unwrap();
     let scene = Scene::install(&plane).await;
     scene.without(AUDIT).await;
+    for folder in OPTIONAL {
+        scene.add(folder).await;
+    }
     let namespace = TestNamespace::create(&plane, "rights").await.unwrap();
     workloads(&scene, &namespace).await;
     let before = [scene.untouched("a").await, scene.untouched("b").await];
