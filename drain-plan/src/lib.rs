@@ -23,11 +23,11 @@ pub use behavior::{Behavior, BehaviorSource, PodRule};
 pub use eviction::{EvictionResult, Throttle};
 pub use inventory::{InventoryContext, InventoryItem, inspect, inventory};
 pub use machine::{
-    Awaited, BlockReason, Blocked, DrainEvent, DrainMachine, DrainReport, Effect, NodeLoss,
-    NodePhase, NodeReport, Outcome, PodReport, PodState, ReplicaCount, StopReason, Tracked,
-    Unevictable,
+    Awaited, Between, BlockReason, Blocked, DrainEvent, DrainMachine, DrainReport, Effect,
+    NodeLoss, NodePhase, NodeReport, Outcome, PodReport, PodState, ReplicaCount, StopReason,
+    Tracked, Unevictable,
 };
-pub use options::{Bypass, Consent, DrainOptions, InUse, PodFilter, PodPolicy, Share};
+pub use options::{Bypass, Consent, DrainOptions, Earlier, InUse, PodFilter, PodPolicy, Share};
 pub use plan::{Action, DrainPlan, Estimate, PlanContext, PlanOptions, PlannedPod, Seconds};
 pub use return_reason::ReturnReason;
 pub use scope::{EvictionSettings, PlanScope, SavedPlan};

@@ -98,6 +98,21 @@ pub struct DrainOptions {
     pub claims: BTreeMap<Str, (Str, Str)>,
     /// When pods that these budgets block are deleted.
     pub force: Option<Bypass>,
+    /// What an earlier process of the same drain has done.
+    pub earlier: Earlier,
+}
+
+/// What an earlier process of a drain has done, as far as the drain's nodes do not show it.
+#[derive(Clone, Debug, Default)]
+pub struct Earlier {
+    /// The nodes whose drain it has ended and that others may not follow yet: since when.
+    pub ended: BTreeMap<Str, Timestamp>,
+    /// Their zones, of those that have one.
+    pub zones: BTreeMap<Str, Str>,
+    /// The nodes whose drain it has begun and not ended.
+    pub begun: BTreeSet<Str>,
+    /// How many pods of the workloads there were Ready before, by the workload's UID.
+    pub ready_before: BTreeMap<Str, i32>,
 }
 
 /// The part of shared limits that other drains leave to this one.

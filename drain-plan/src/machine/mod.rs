@@ -51,7 +51,7 @@ use replicas::ReadyCounts;
 use state::RetryTrigger;
 
 pub use event::{DrainEvent, Effect, ReplicaCount};
-pub use nodes::{NodeLoss, NodePhase};
+pub use nodes::{Between, NodeLoss, NodePhase};
 pub use report::{DrainReport, NodeReport, PodReport};
 pub use settle::Awaited;
 pub use state::{BlockReason, Blocked, Outcome, PodState, StopReason, Tracked, Unevictable};
@@ -89,6 +89,10 @@ impl DrainMachine {
     /// A drain of `nodes`, in this order. It begins with a [`DrainEvent::Listed`] of each node.
     pub fn new(settings: DrainOptions, nodes: Vec<Str>, store: Store) -> Self {
         let settings = Arc::new(settings);
+        let mut ready_counts = ReadyCounts::default();
+        for (workload, ready) in &settings.earlier.ready_before {
+            ready_counts.record_before(workload, *ready);
+        }
         Self {
             nodes: Nodes::new(Arc::clone(&settings), nodes),
             settings,
@@ -96,7 +100,7 @@ impl DrainMachine {
             pods: BTreeMap::new(),
             store,
             ledger: Ledger::default(),
-            ready_counts: ReadyCounts::default(),
+            ready_counts,
             attachments: None,
             ordered: false,
             unranked: false,
@@ -121,6 +125,12 @@ impl DrainMachine {
     /// The nodes and their phases, in the order of the drain.
     pub fn nodes(&self) -> impl Iterator<Item = (&Str, NodePhase)> {
         self.nodes.iter()
+    }
+
+    /// The nodes whose drain has ended and that others may not follow yet; an earlier process may have
+    /// ended it.
+    pub fn between(&self) -> impl Iterator<Item = (&Str, Between)> {
+        self.nodes.between()
     }
 
     /// Whether it has been the turn of this node.

@@ -56,17 +56,29 @@ impl fmt::Display for Awaited {
 }
 
 impl DrainMachine {
-    /// The controllers of pods that are gone from the node by our doing.
+    /// The controllers of pods that are gone from the node by our doing. What an earlier process evicted
+    /// is not known: it may have been a pod of each of those that it noted.
     fn controllers_of_evicted(&self, node: &str) -> BTreeSet<Str> {
-        self.pods_on(node)
+        let evicted = self
+            .pods_on(node)
             .filter(|t| t.accepted && t.state == PodState::Gone)
             .filter_map(|t| t.pod.metadata.controller())
-            .filter(|controller| {
-                let workload = self.store.workloads.workload(&controller.uid);
+            .map(|controller| &controller.uid);
+        let earlier = self.settings.earlier.ready_before.keys();
+        let earlier = earlier.filter(|_| self.was_begun(node));
+        evicted
+            .chain(earlier)
+            .filter(|uid| {
+                let workload = self.store.workloads.workload(uid);
                 workload.is_some_and(|workload| keeps_replicas(workload.kind))
             })
-            .map(|controller| controller.uid.clone())
+            .cloned()
             .collect()
+    }
+
+    /// Whether an earlier process began to drain the node.
+    fn was_begun(&self, node: &str) -> bool {
+        self.settings.earlier.begun.contains(node)
     }
 
     /// The replacements and volumes that the node still waits for.
@@ -147,7 +159,10 @@ impl DrainMachine {
             .collect();
         let is_left = |name: &Str| {
             let claim = self.settings.claims.get(name.as_str());
-            claim.is_some_and(|claim| left.contains(claim))
+            // Which pods an earlier process evicted is not known.
+            claim.is_some_and(|claim| {
+                left.contains(claim) || self.was_begun(node) && !kept.contains(claim)
+            })
         };
         let Some(attachments) = &self.attachments else {
             // Not known yet.

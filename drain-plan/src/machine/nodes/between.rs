@@ -10,10 +10,10 @@ use nodelife_core::text::Str;
 
 /// Why a node whose drain has ended still counts as being drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Between {
+pub enum Between {
     /// `--soak`, until this time.
     Soak(Timestamp),
-    /// `--gate`: the command runs.
+    /// `--gate` decides.
     Gate,
 }
 
@@ -54,6 +54,11 @@ impl Nodes {
             }
         }
         effects
+    }
+
+    /// The nodes that others may not follow yet.
+    pub(in crate::machine) fn between(&self) -> impl Iterator<Item = (&Str, Between)> {
+        self.between.iter().map(|(node, why)| (node, *why))
     }
 
     pub(super) fn soak_ends(&self) -> impl Iterator<Item = Timestamp> {

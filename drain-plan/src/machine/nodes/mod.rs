@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::event::Effect;
 use crate::options::{DrainOptions, InUse, Share};
-use between::Between;
+pub use between::Between;
 use changes::SeenNode;
 use nodelife_core::text::Str;
 use turns::Turn;
@@ -121,14 +121,16 @@ pub(super) struct Nodes {
 impl Nodes {
     pub(super) fn new(settings: Arc<DrainOptions>, order: Vec<Str>) -> Self {
         let phases = order.iter().map(|node| (node.clone(), NodePhase::Waiting));
+        let ended = settings.earlier.ended.iter();
+        let between = ended.map(|(node, at)| (node.clone(), Between::Soak(*at + settings.soak)));
         Self {
+            between: between.collect(),
             settings,
             share: Share::default(),
             index: order.iter().cloned().zip(0..).collect(),
             phases: phases.collect(),
             seen: BTreeMap::new(),
             turns: BTreeMap::new(),
-            between: BTreeMap::new(),
             told_unavailable: Vec::new(),
             listed: BTreeSet::new(),
             confirms: BTreeMap::new(),

@@ -3,7 +3,7 @@
 use super::turns::{finish, phase, three};
 use super::*;
 use crate::fixtures::{node, owner};
-use crate::{Consent, PodPolicy};
+use crate::{Consent, Earlier, PodPolicy};
 use nodelife_core::object::NodeCondition;
 
 fn gate(node: &str) -> Effect {
@@ -42,6 +42,27 @@ fn the_next_node_waits_for_soak_and_gate() {
     let effects = finish(&mut drain, "c");
     assert!(!effects.contains(&Effect::Soaks { node: "c".into() }));
     assert!(drain.machine.is_finished());
+}
+
+#[test]
+fn soak_and_gate_hold_after_another_process_has_ended_a_node() {
+    let ended = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1);
+    let settings = DrainOptions {
+        soak: SignedDuration::from_secs(30),
+        gate: true,
+        earlier: Earlier {
+            ended: [("z".into(), ended)].into(),
+            ..Earlier::default()
+        },
+        ..DrainOptions::default()
+    };
+    let (mut drain, effects) = three(settings, &[]);
+    assert!(evicted(&effects).is_empty());
+    assert_eq!(drain.machine.between().count(), 1);
+    let effects = drain.after(30);
+    assert!(effects.contains(&gate("z")) && evicted(&effects).is_empty());
+    assert_eq!(evicted(&drain.step(gate_ended("z", true))), ["a"]);
+    assert_eq!(drain.machine.between().count(), 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::*;
 use crate::fixtures::{budget, pod, workload};
-use crate::{BlockReason, Bypass, DrainEvent, DrainOptions, EvictionResult};
+use crate::{BlockReason, Bypass, DrainEvent, DrainOptions, Earlier, EvictionResult};
 use nodelife_core::object::{
     Budget, ClaimSource, Pod, Volume, VolumeAttachment, Workload, WorkloadKind,
 };
@@ -117,6 +117,47 @@ fn starts_the_next_node_when_replacements_are_ready() {
 }
 
 /// Pods of the second node went after the count that was enough for the first.
+/// The pod went before the process began that waits for its replacement and its volume.
+#[test]
+fn waits_for_what_another_process_has_evicted() {
+    let earlier = Earlier {
+        begun: ["n".into()].into(),
+        ready_before: [("u-web".into(), 2)].into(),
+        ..Earlier::default()
+    };
+    let settings = DrainOptions {
+        wait_ready: true,
+        wait_volumes: true,
+        claims: [("disk".into(), claim("data"))].into(),
+        earlier,
+        ..DrainOptions::default()
+    };
+    let mut workloads = Workloads::default();
+    workloads.add_listed([WorkloadKind::ReplicaSet], [web(2, 1)]);
+    let store = Store {
+        workloads,
+        ..Store::default()
+    };
+    let mut machine = DrainMachine::new(settings, vec!["n".into(), "m".into()], store);
+    machine.step(DrainEvent::Budgets(Vec::new()), T0);
+    for (node, pods) in [("n", Vec::new()), ("m", vec![pod("b", "m")])] {
+        let node = node.into();
+        machine.step(DrainEvent::Listed { node, pods }, T0);
+    }
+    let attached = vec![attachment("1", "disk", "n")];
+    machine.step(DrainEvent::Attachments(attached), T0);
+    list(&mut machine, "n", Vec::new());
+    assert_eq!(machine.awaited("n").len(), 2, "{:?}", machine.awaited("n"));
+    counted(&mut machine, 1, T0);
+    machine.step(DrainEvent::AttachmentGone { name: "1".into() }, T0);
+    assert_eq!(machine.awaited("n").len(), 1);
+    assert_eq!(begun(&machine), ["n"]);
+    machine.step(DrainEvent::Workload(Box::new(web(2, 2))), T0);
+    counted(&mut machine, 2, T0);
+    list(&mut machine, "n", Vec::new());
+    assert_eq!(begun(&machine), ["n", "m"]);
+}
+
 #[test]
 fn each_node_waits_for_a_count_of_its_own() {
     let settings = DrainOptions {
@@ -197,16 +238,20 @@ fn with_volume(name: &str, node: &str, claim: &str) -> Pod {
     pod
 }
 
+fn attachment(name: &str, volume: &str, node: &str) -> VolumeAttachment {
+    let mut attachment = VolumeAttachment::default();
+    attachment.metadata.name = name.into();
+    attachment.spec.node_name = node.into();
+    attachment.spec.source.persistent_volume_name = Some(volume.into());
+    attachment
+}
+
+fn claim(name: &str) -> (Str, Str) {
+    ("default".into(), name.into())
+}
+
 #[test]
 fn a_node_is_done_when_its_volumes_are_detached() {
-    let attachment = |name: &str, volume: &str, node: &str| {
-        let mut attachment = VolumeAttachment::default();
-        attachment.metadata.name = name.into();
-        attachment.spec.node_name = node.into();
-        attachment.spec.source.persistent_volume_name = Some(volume.into());
-        attachment
-    };
-    let claim = |name: &str| (Str::from("default"), Str::from(name));
     let settings = DrainOptions {
         wait_volumes: true,
         claims: [
