@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use nodelife_cluster::Cluster;
+use nodelife_core::disruption::keeps_replicas;
 use nodelife_core::text::Str;
 use nodelife_drain_plan::{Action, DrainOptions, DrainPlan, PlanScope};
 use tokio::time::Instant;
@@ -146,6 +147,30 @@ impl Drain {
         let refused = refused.chain(plan.with(Action::Impossible));
         let refused = refused.map(|pod| pod.uid.clone()).collect();
         Some((plan.scope(), refused))
+    }
+
+    /// Whether each node is cordoned when its turn comes, or all at once.
+    pub fn cordons_each(&self) -> bool {
+        self.machine.cordon_each
+    }
+
+    /// Where replacements are waited for: how many pods of the workloads on each node were Ready before
+    /// the drain, by the workload's UID.
+    pub fn ready_before(&self) -> BTreeMap<Str, BTreeMap<Str, i32>> {
+        let mut all: BTreeMap<Str, BTreeMap<Str, i32>> = BTreeMap::new();
+        let pods = self.view.pods.values().flatten();
+        for pod in pods.filter(|_| self.machine.wait_ready) {
+            let controller = pod.metadata.controller();
+            let workload = controller.and_then(|c| self.view.store.workloads.workload(&c.uid));
+            if let Some(workload) = workload.filter(|one| keeps_replicas(one.kind)) {
+                let uid = &workload.metadata.uid;
+                let earlier = self.machine.earlier.ready_before.get(uid).copied();
+                let now = workload.status.ready_replicas.unwrap_or(0);
+                let on_node = all.entry(pod.spec.node_name.clone()).or_default();
+                on_node.insert(uid.clone(), earlier.unwrap_or(now));
+            }
+        }
+        all
     }
 
     /// The nodes that it leaves alone, and why.

@@ -23,14 +23,15 @@ mod warnings;
 pub use drain::{Drain, Prepared, Refusals};
 pub use gate::{Gate, GateLines};
 pub use identity::DrainIdentity;
-pub use maintenance::give_back;
+pub use maintenance::{NotGivenBack, TakeOff, cordoned_by_maintenance, give_back};
 pub use node::uncordon::{UndoSettings, undo_drain};
+pub use nodelife_drain_plan::Earlier;
 pub use prepare::{PodSettings, is_forbidden, plan_snapshot, prepare, prepare_pods};
 pub use removal::{RemovalMethod, check_evictions};
 pub use reporter::{DrainEnd, DrainStatus, Interrupts, Level, Progress, Reporter};
 pub use settings::{
-    DrainRequest, DrainSettings, MaxUnavailable, NodeSelection, OnImpossible, SharedLimits,
-    flags_as_fields,
+    DrainRequest, DrainSettings, Journal, MaxUnavailable, NodeSelection, OnImpossible,
+    SharedLimits, flags_as_fields,
 };
 pub use view::nodes::{SelectedNodes, select_nodes};
 pub use warnings::warn_of_pods;

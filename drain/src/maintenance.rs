@@ -1,15 +1,22 @@
 //! Gives back the nodes of a `NodeMaintenance`: the controller does, or whoever acts for it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use futures::{FutureExt as _, StreamExt as _, stream};
 use nodelife_cluster::list::ListFilter;
-use nodelife_cluster::{Cluster, listing};
+use nodelife_cluster::node::NodePatch;
+use nodelife_cluster::{ApiError, Cluster, listing, retry_on_conflict};
 use nodelife_core::node_maintenance::NodeMaintenance;
+use nodelife_core::node_marks::{
+    CORDONED_BY, ConditionChange, CordonOwner, DRAIN_IN_PROGRESS, LOCK_ANNOTATION, Lock,
+    UncordonDecision, uncordon_decision, without_waiting_taint,
+};
+use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
 use crate::identity::DrainIdentity;
-use crate::node::uncordon::{UndoSettings, undo_drain};
-use crate::reporter::DrainStatus;
+use crate::node::evacuation;
+use crate::node::lock::MAX_WRITES;
 use crate::reporter::Reporter;
 
 impl DrainIdentity {
@@ -26,24 +33,151 @@ impl DrainIdentity {
     }
 }
 
+/// The name and the UID of the maintenance that has cordoned a node.
+pub fn cordoned_by_maintenance(node: &Node) -> Option<(Str, Str)> {
+    let owner = CordonOwner::of(node)?.to_string();
+    let (name, rest) = owner.strip_prefix("nodemaintenance/")?.split_once(" (")?;
+    Some((name.into(), rest.split_once(')')?.0.into()))
+}
+
+/// What is taken off the nodes of a maintenance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakeOff {
+    /// Whatever it did to them.
+    All,
+    /// What says that it is at work on them: they stay cordoned.
+    Work,
+}
+
+/// The nodes from which not all could be taken off, and why.
+#[derive(Clone, Debug, Default)]
+pub struct NotGivenBack(pub BTreeMap<Str, String>);
+
 /// Gives back what a maintenance took from these nodes, and nothing else. It may be repeated.
+///
+/// Each node is one write, which its resource version guards, so no lock is needed first; what another
+/// drain holds is left to that. A node that cannot be written holds up no other.
 ///
 /// # Errors
 ///
-/// The nodes could not be listed or locked. A node that fails is reported, and the status says so.
+/// The nodes could not be listed.
 pub async fn give_back(
     cluster: &Cluster,
-    identity: DrainIdentity,
+    identity: &DrainIdentity,
     names: &BTreeSet<Str>,
+    what: TakeOff,
     reporter: &mut dyn Reporter,
-) -> anyhow::Result<DrainStatus> {
+) -> anyhow::Result<NotGivenBack> {
     let all = ListFilter::default();
-    let mut nodes = cluster.list(&listing::NODES, &all, |_| {}).await?.items;
-    nodes.retain(|node| names.contains(&node.metadata.name));
-    let undo = UndoSettings {
-        identity,
-        own_only: true,
-        dry_run: false,
+    loop {
+        let nodes = cluster.list(&listing::NODES, &all, |_| {}).await?.items;
+        let nodes = nodes.into_iter().map(|node| node.metadata.name);
+        let nodes: Vec<Str> = nodes.filter(|node| names.contains(node)).collect();
+        // Made before the stream: a closure in it would keep the future from being `Send`.
+        let given_back: Vec<_> = nodes
+            .iter()
+            .map(|node| give_back_one(cluster, identity, node, what).boxed())
+            .collect();
+        let given_back = stream::iter(given_back).buffered(MAX_WRITES);
+        let given_back: Vec<_> = given_back.collect().await;
+        let mut left = NotGivenBack::default();
+        let mut is_clean = true;
+        for (node, given_back) in nodes.iter().zip(given_back) {
+            match given_back {
+                Ok(Change::None) => {}
+                Ok(Change::Written { uncordoned }) => {
+                    is_clean = false;
+                    if uncordoned {
+                        evacuation::cancel(cluster, node, reporter).await;
+                        reporter.note(format_args!("node/{node}: uncordoned"));
+                    }
+                }
+                Err(why) => {
+                    reporter.warn(format_args!("node/{node}: not given back: {why}"));
+                    left.0.insert(node.clone(), why);
+                }
+            }
+        }
+        // A request of the drain may have come later than what was read.
+        if is_clean || !left.0.is_empty() {
+            return Ok(left);
+        }
+    }
+}
+
+enum Change {
+    None,
+    Written { uncordoned: bool },
+}
+
+async fn give_back_one(
+    cluster: &Cluster,
+    identity: &DrainIdentity,
+    name: &Str,
+    what: TakeOff,
+) -> Result<Change, String> {
+    let now = cluster.clock().now();
+    let own = identity.cordon_owner(now);
+    let attempt = || async {
+        let (node, writer) = match cluster.node_and_cordoner(name).await {
+            Err(ApiError::NotFound(_)) => return Ok(Ok(Change::None)),
+            read => read?,
+        };
+        let lock = Lock::on(&node);
+        let is_locked = lock
+            .as_ref()
+            .is_some_and(|lock| lock.holder == identity.holder);
+        let other = lock.filter(|lock| !is_locked && !lock.has_expired(now));
+        let decision = uncordon_decision(&node, writer.as_deref(), Some(&own));
+        let uncordoned = decision == UncordonDecision::Uncordon && what == TakeOff::All;
+        let is_marked =
+            what == TakeOff::All && (uncordoned || decision == UncordonDecision::RemoveAnnotation);
+        if let Some(other) = other {
+            let held = || format!("another drain holds its lock: {}", other.describe(now));
+            return Ok(if is_marked {
+                Err(held())
+            } else {
+                Ok(Change::None)
+            });
+        }
+        let taints = without_waiting_taint(&node);
+        let mut conditions = ConditionChange::undo(&node);
+        match what {
+            TakeOff::All => {
+                // It may have drained the node, even if somebody else cordoned it.
+                if !is_marked
+                    && matches!(
+                        decision,
+                        UncordonDecision::RecordonedByOther | UncordonDecision::OtherRun
+                    )
+                {
+                    conditions = ConditionChange::default();
+                }
+            }
+            TakeOff::Work => conditions.remove.retain(|kind| *kind == DRAIN_IN_PROGRESS),
+        }
+        let is_changed = is_marked || is_locked || taints.is_some();
+        if is_changed {
+            let off = [(CORDONED_BY, is_marked), (LOCK_ANNOTATION, is_locked)];
+            let off = off.into_iter().filter(|(_, is_there)| *is_there);
+            let patch = NodePatch {
+                unschedulable: uncordoned.then_some(false),
+                annotations: off.map(|(key, _)| (key.to_owned(), None)).collect(),
+                taints,
+                resource_version: Some(node.metadata.resource_version.to_string()),
+            };
+            cluster.patch_node(name, &patch, false).await?;
+        }
+        if conditions != ConditionChange::default() {
+            cluster.patch_conditions(&node, &conditions).await?;
+        } else if !is_changed {
+            return Ok(Ok(Change::None));
+        }
+        Ok(Ok(Change::Written { uncordoned }))
     };
-    undo_drain(cluster, &nodes, &undo, reporter).await
+    match retry_on_conflict(attempt).await {
+        Ok(done) => done,
+        Err(ApiError::NotFound(_)) => Ok(Change::None),
+        Err(error) => Err(error.to_string()),
+    }
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
+use futures::future::BoxFuture;
 use nodelife_core::disruption::{BudgetKey, ImplicitBudget};
 use nodelife_core::go_duration::TimeLimit;
 use nodelife_core::object::LabelSelector;
 use nodelife_core::selector::label_selector;
 use nodelife_core::text::Str;
-use nodelife_drain_plan::{InUse, PodRule, Share};
+use nodelife_drain_plan::{Earlier, InUse, PodRule, Share};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -240,6 +241,17 @@ pub struct DrainRequest {
     pub soak: Duration,
     /// Decides after a node and its soak whether others follow.
     pub gate: Option<Arc<dyn Gate>>,
+    /// What an earlier process of the same drain has done.
+    pub earlier: Earlier,
+    /// Is told of each node before its turn.
+    pub journal: Option<Arc<dyn Journal>>,
+}
+
+/// Keeps what another process of the same drain has to know to go on from here.
+pub trait Journal: Send + Sync {
+    /// The turn of a node begins. The node is not cordoned before this ends, so a node of which the
+    /// journal does not tell was not touched. Not asked where all nodes are cordoned at once.
+    fn begins(&self, node: Str) -> BoxFuture<'static, ()>;
 }
 
 /// Limits that several drains keep together.
@@ -428,6 +440,12 @@ pub enum OnRefused {
 pub enum Surge {
     /// Restart the rollout, which starts a new pod before it stops the old one.
     Restart,
+}
+
+impl fmt::Debug for dyn Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Journal")
+    }
 }
 
 impl fmt::Debug for dyn SharedLimits {

@@ -83,14 +83,18 @@ fn an_unreadable_status_is_told_and_an_absent_one_is_empty() {
 }
 
 #[test]
-fn a_maintenance_of_500_nodes_is_below_256_kib() {
+fn a_maintenance_of_500_nodes_is_below_272_kib() {
     let name = |i: usize| Str::from(format!("node-{i:04}.eu-central-1.compute.example.com"));
     let mut nm = NodeMaintenance::default();
     nm.spec.nodes = (0..500).map(name).collect();
     nm.status.nodes = (0..500)
         .map(|i| NodeStatus {
             name: name(i),
+            uid: "0c3a4f1e-8d2b-4f6a-9c57-1d2e3f405162".into(),
             state: NodeState::Drained,
+            begun_at: None,
+            done_at: Some(jiff::Timestamp::UNIX_EPOCH),
+            next_waits_for: None,
             message: Str::default(),
             pods: NodeCounts {
                 evicted: 110,
@@ -116,7 +120,7 @@ fn a_maintenance_of_500_nodes_is_below_256_kib() {
             .collect(),
     });
     let size = serde_json::to_vec(&nm).unwrap().len();
-    assert!(size < 256 << 10, "{size} bytes");
+    assert!(size < 272 << 10, "{size} bytes");
 }
 
 const HEAD: &str = "\

@@ -1,8 +1,11 @@
 //! `ConditionGate`: waits for a condition of the node that was drained.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::watch::Update;
 use nodelife_cluster::{Cluster, listing};
@@ -10,11 +13,16 @@ use nodelife_core::node_maintenance::GateCondition;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use nodelife_drain::{Gate, GateLines};
+use tokio::time::Instant;
+
+/// When the drain of each node began.
+pub(super) type Begun = Arc<Mutex<BTreeMap<Str, Timestamp>>>;
 
 pub(super) struct ConditionGate {
     pub(super) cluster: Cluster,
     pub(super) condition: GateCondition,
     pub(super) timeout: Duration,
+    pub(super) begun: Begun,
 }
 
 impl Gate for ConditionGate {
@@ -26,32 +34,46 @@ impl Gate for ConditionGate {
         &self,
         node: Str,
         _drained: bool,
-        _lines: GateLines,
+        lines: GateLines,
     ) -> BoxFuture<'static, Result<(), String>> {
-        let (cluster, condition) = (self.cluster.clone(), self.condition.clone());
-        let timeout = self.timeout;
+        let (cluster, wanted) = (self.cluster.clone(), self.condition.clone());
+        let end = Instant::now() + self.timeout;
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = begun.get(&node).copied();
         Box::pin(async move {
+            // What it was before its drain says nothing about what is done to it now.
             let holds = |one: &Node| {
-                let found = one.condition(&condition.kind);
-                one.metadata.name == node && found.is_some_and(|c| c.status == condition.status)
+                one.condition(&wanted.kind).is_some_and(|found| {
+                    found.status == wanted.status && found.last_transition_time >= begun
+                })
             };
             let mut watch = cluster.watch(&listing::NODES, ListFilter::named(&node));
-            let wait = async {
-                while let Some(update) = watch.next().await {
-                    match update {
-                        Update::Listed(all) if all.iter().any(holds) => return,
-                        Update::Applied(one) if holds(&one) => return,
-                        _ => {}
+            let mut is_gone = false;
+            while let Ok(update) = tokio::time::timeout_at(end, watch.next()).await {
+                let shown = match update {
+                    Some(Update::Listed(all)) => {
+                        all.into_iter().find(|one| one.metadata.name == node)
                     }
+                    Some(Update::Applied(one)) => Some(one),
+                    Some(Update::Deleted(_)) => None,
+                    Some(Update::Unreadable(_) | Update::Failed { .. }) => continue,
+                    None => std::future::pending().await,
+                };
+                if shown.as_ref().is_some_and(holds) {
+                    return Ok(());
                 }
-                std::future::pending::<()>().await;
-            };
-            tokio::time::timeout(timeout, wait)
-                .await
-                .map_err(|_elapsed| {
-                    let GateCondition { kind, status } = &condition;
-                    format!("its condition {kind} was not {status} within the timeout")
-                })
+                is_gone = shown.is_none();
+            }
+            let GateCondition { kind, status } = &wanted;
+            if is_gone {
+                // Its machine was replaced, and the other one has another name.
+                let text = format!("{node} is gone and has not come back; others follow");
+                lines.tell(text).await;
+                return Ok(());
+            }
+            Err(format!(
+                "its condition {kind} has not become {status} since its drain began, within the timeout"
+            ))
         })
     }
 }

@@ -20,7 +20,9 @@ pub(super) struct Nodes {
 /// The facts that are kept of a node.
 #[derive(PartialEq)]
 pub(super) struct NodeFacts {
+    pub(super) uid: Str,
     pub(super) labels: Labels,
+    pub(super) is_cordoned: bool,
     /// Whether it takes no pods: it is cordoned or not Ready.
     pub(super) is_unavailable: bool,
     pub(super) lock: Option<Lock>,
@@ -30,7 +32,9 @@ pub(super) struct NodeFacts {
 impl NodeFacts {
     fn of(node: &Node) -> Self {
         Self {
+            uid: node.metadata.uid.clone(),
             labels: node.metadata.labels.clone(),
+            is_cordoned: node.spec.unschedulable,
             is_unavailable: node.spec.unschedulable || !node.is_ready(),
             lock: Lock::on(node),
             cordoned_by: CordonOwner::of(node),

@@ -1,10 +1,11 @@
 //! `StatusReporter`: turns what a drain tells into the status of its object.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use nodelife_core::node_maintenance::{NodeStatus, UnsettledPod};
+use nodelife_core::node_maintenance::{BetweenNodes, NodeStatus, UnsettledPod};
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainEnd, Level, Progress, Reporter};
 use tokio::sync::watch;
@@ -18,12 +19,19 @@ pub(super) const PERIOD: Duration = Duration::from_secs(1);
 /// How long a sentence in the status may be, in characters.
 const MAX_SENTENCE: usize = 512;
 
+/// How many warnings are kept.
+const MAX_WARNINGS: usize = 20;
+
 /// The state of a drain.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct View {
     pub(super) nodes: Vec<NodeStatus>,
+    /// What the next node waits for, after each node that holds it up.
+    pub(super) between: BTreeMap<Str, BetweenNodes>,
     pub(super) pods: Vec<UnsettledPod>,
     pub(super) more_pods: u32,
+    /// What blocks pods, most pods first.
+    pub(super) blocked: String,
     /// Whether the drain came to its end; not if it never began.
     pub(super) ended: bool,
     /// Whether a retry cannot succeed after a failure: its time is over, or its gate
@@ -38,10 +46,12 @@ pub(super) struct StatusReporter {
     taken_at: Option<Instant>,
     /// Whether something has happened since.
     stale: bool,
-    /// The last sentence, and the last error.
+    /// The last sentence, errors included.
     pub(super) last: String,
-    /// The last warning: after a gate has failed, what it said.
-    pub(super) warning: String,
+    /// The last error.
+    pub(super) error: Option<String>,
+    /// The warnings, the first of many; the last one after a gate has failed is what it said.
+    pub(super) warnings: Vec<Str>,
 }
 
 impl StatusReporter {
@@ -54,7 +64,8 @@ impl StatusReporter {
             taken_at: None,
             stale: false,
             last: String::new(),
-            warning: String::new(),
+            error: None,
+            warnings: Vec::new(),
         };
         (reporter, receiver)
     }
@@ -65,8 +76,10 @@ impl StatusReporter {
         let (pods, more_pods) = status::pods(progress);
         self.view.send_replace(View {
             nodes: status::nodes(progress),
+            between: status::between(progress),
             pods,
             more_pods,
+            blocked: status::blocked(progress),
             ended,
             is_final: status::is_final(progress),
             gate_failed: status::gate_failed(progress),
@@ -87,13 +100,15 @@ impl Reporter for StatusReporter {
         }
         self.remember(&text.to_string());
         if level == Level::Warning {
-            self.warning.clone_from(&self.last);
+            self.warnings.truncate(MAX_WARNINGS - 1);
+            self.warnings.push(self.last.as_str().into());
         }
     }
 
     fn error(&mut self, error: &anyhow::Error) {
         tracing::warn!(maintenance = %self.name, "{error:#}");
         self.remember(&format!("{error:#}"));
+        self.error = Some(self.last.clone());
     }
 
     fn progress(&mut self, progress: &Progress<'_>) {

@@ -42,6 +42,8 @@ pub(super) struct Taken {
     pub(super) name: Str,
     /// Without those that it leaves alone.
     pub(super) nodes: BTreeSet<Str>,
+    /// Whether its drain has ended: its nodes are out until it is deleted.
+    pub(super) has_ended: bool,
 }
 
 /// Why a maintenance has to wait.
@@ -116,18 +118,36 @@ impl Known {
         })
     }
 
-    /// The nodes of others that take no pods, and how many nodes others have.
-    fn others_out(&self, uid: &str) -> (BTreeSet<&Str>, usize) {
+    /// The nodes of others that take no pods.
+    fn others_out(&self, uid: &str) -> BTreeSet<&Str> {
         let own = self.taken.get(uid).map(|own| &own.nodes);
         let others = self.taken.iter().filter(|(other, _)| *other != uid);
-        let nodes: BTreeSet<&Str> = others
-            .flat_map(|(_, other)| &other.nodes)
-            .filter(|node| own.is_none_or(|own| !own.contains(*node)))
+        let nodes = others.flat_map(|(_, other)| &other.nodes);
+        let nodes = nodes.filter(|node| own.is_none_or(|own| !own.contains(*node)));
+        nodes.filter(|node| self.is_out(node)).collect()
+    }
+
+    /// The sentence about maintenances that have ended and keep some of these nodes.
+    fn kept(&self, uid: &str, out: &BTreeSet<&Str>) -> String {
+        let others = self.taken.iter().filter(|(other, _)| *other != uid);
+        let ended = others.filter(|(_, other)| {
+            other.has_ended && other.nodes.iter().any(|node| out.contains(node))
+        });
+        let names: Vec<String> = ended
+            .map(|(_, other)| format!("nodemaintenance/{}", other.name))
             .collect();
-        let is_out = |node: &&&Str| self.is_out(node);
-        let out = nodes.iter().filter(is_out).copied().collect();
-        let there = nodes.iter().filter(|node| self.nodes.get(node).is_some());
-        (out, there.count())
+        if names.is_empty() {
+            return String::new();
+        }
+        let names = format::first(SHOWN, names.iter().map(String::as_str));
+        format!("; drained, and kept until they are deleted, by: {names}")
+    }
+
+    /// Whether the watch shows that this node was uncordoned; not before it has shown the cordon.
+    pub(super) fn is_uncordoned(&self, name: &Str, uid: &str) -> bool {
+        let facts = self.nodes.get(name);
+        let is_new = || self.unseen.contains(name);
+        facts.is_some_and(|facts| !facts.is_cordoned && facts.uid == uid && !is_new())
     }
 
     /// Whether a node of a maintenance takes no pods.
@@ -203,8 +223,10 @@ impl Reservation {
     }
 
     /// Its share of the limits.
-    pub(super) fn limits(&self, limits: Limits) -> Arc<dyn SharedLimits> {
+    /// `draining`: the nodes that its drain knows of; of the others, those that are out count.
+    pub(super) fn limits(&self, limits: Limits, draining: BTreeSet<Str>) -> Arc<dyn SharedLimits> {
         Arc::new(Shared {
+            draining,
             reservations: Arc::clone(&self.reservations),
             uid: self.uid.clone(),
             limits,
@@ -215,17 +237,18 @@ impl Reservation {
     pub(super) fn limited(&self, limits: Limits, waiting: &[&Str]) -> Option<Wait> {
         let known = self.reservations.known();
         let own = known.taken.get(&self.uid)?;
-        let (mut out, others) = known.others_out(&self.uid);
+        let mut out = known.others_out(&self.uid);
         out.extend(own.nodes.iter().filter(|node| known.is_out(node)));
         if let Some(most) = limits.max_unavailable {
-            let most = most.of(own.nodes.len() + others);
+            let most = most.of(own.nodes.len());
             if out.len() >= most {
                 let names = format::first(SHOWN, out.iter().map(|node| node.as_str()));
                 return Some(Wait {
                     reason: "MaxUnavailable",
                     message: format!(
-                        "waits: {} nodes are cordoned or not Ready, of at most {most}: {names}",
-                        out.len()
+                        "waits: {} nodes are cordoned or not Ready, of at most {most}: {names}{}",
+                        out.len(),
+                        known.kept(&self.uid, &out),
                     ),
                 });
             }
@@ -261,6 +284,7 @@ struct Shared {
     reservations: Arc<Reservations>,
     uid: Str,
     limits: Limits,
+    draining: BTreeSet<Str>,
 }
 
 impl SharedLimits for Shared {
@@ -268,10 +292,13 @@ impl SharedLimits for Shared {
         let mut known = self.reservations.known();
         let mut share = Share::default();
         if let Some(most) = self.limits.max_unavailable {
-            let own = known.taken.get(&self.uid);
-            let own = own.map_or(0, |own| own.nodes.len());
-            let (out, others) = known.others_out(&self.uid);
-            share.max_unavailable = Some(most.of(own + others).saturating_sub(out.len()));
+            let own = known.taken.get(&self.uid).map(|own| &own.nodes);
+            let mut out = known.others_out(&self.uid);
+            let done = own.into_iter().flatten();
+            let done = done.filter(|node| !self.draining.contains(*node));
+            out.extend(done.filter(|node| known.is_out(node)));
+            let most = most.of(own.map_or(0, BTreeSet::len));
+            share.max_unavailable = Some(most.saturating_sub(out.len()));
         }
         if self.limits.max_per_zone.is_some() {
             let zones = known.others_zones(&self.uid).into_iter();
@@ -327,6 +354,7 @@ mod tests {
         Taken {
             name: name.into(),
             nodes: nodes(names),
+            has_ended: false,
         }
     }
 
@@ -359,7 +387,8 @@ mod tests {
         };
         let share = |reservation: &Reservation, busy: &[&str]| {
             let mut left = Share::default();
-            reservation.limits(limits).decide(&mut |share| {
+            let draining = nodes(&["x1", "x2", "y1"]);
+            reservation.limits(limits, draining).decide(&mut |share| {
                 left = share;
                 InUse {
                     busy: nodes(busy),
@@ -396,5 +425,44 @@ mod tests {
         assert_eq!(share(&two, &[]).max_unavailable, Some(0));
         reservations.take_in(Update::Applied(node("x1", false)));
         assert_eq!(share(&two, &[]).max_unavailable, Some(1));
+    }
+
+    #[test]
+    fn a_percentage_is_one_of_the_own_nodes_and_counts_those_drained_before() {
+        let reservations = reservations(&["x1", "x2", "x3", "y1", "y2", "y3", "y4"], &["x1"]);
+        let (one, two) = (
+            Reservation::new(&reservations, "1".into()),
+            Reservation::new(&reservations, "2".into()),
+        );
+        one.take(taken("one", &["x1", "x2", "x3"])).unwrap();
+        two.take(taken("two", &["y1", "y2", "y3", "y4"])).unwrap();
+        let limits = Limits {
+            max_unavailable: Some(MaxUnavailable::Percent(67)),
+            max_per_zone: None,
+        };
+        let left = || {
+            let mut left = None;
+            let draining = nodes(&["x2", "x3"]);
+            one.limits(limits, draining).decide(&mut |share| {
+                left = share.max_unavailable;
+                InUse::default()
+            });
+            left.unwrap()
+        };
+        // Another leader drained x1, and the nodes of the other raise nothing.
+        assert_eq!(left(), 1);
+        reservations.take_in(Update::Applied(node("y1", true)));
+        assert_eq!(left(), 0);
+        let wait = one.limited(limits, &[&"x2".into()]).unwrap();
+        assert!(wait.message.contains("of at most 2"), "{}", wait.message);
+        let ended = taken("two", &["y1", "y2", "y3", "y4"]);
+        let ended = Taken {
+            has_ended: true,
+            ..ended
+        };
+        two.take(ended).unwrap();
+        let wait = one.limited(limits, &[&"x2".into()]).unwrap();
+        let kept = "x1, y1; drained, and kept until they are deleted, by: nodemaintenance/two";
+        assert!(wait.message.ends_with(kept), "{}", wait.message);
     }
 }

@@ -13,7 +13,7 @@ use nodelife_core::text::Str;
 use nodelife_drain::{DrainRequest, DrainSettings, Gate};
 
 use super::audit_gate::AuditGate;
-use super::gate::ConditionGate;
+use super::gate::{Begun, ConditionGate};
 
 /// How long a gate waits that says nothing else.
 const GATE_TIMEOUT: Duration = Duration::from_mins(10);
@@ -22,7 +22,7 @@ const GATE_TIMEOUT: Duration = Duration::from_mins(10);
 pub(super) fn request(
     spec: &MaintenanceSpec,
     cluster: &Cluster,
-    audit: &Arc<Selection>,
+    (audit, begun): (&Arc<Selection>, &Begun),
 ) -> Result<DrainRequest, String> {
     // The schema refuses it, too; an object may be older than the rule.
     if spec
@@ -40,7 +40,7 @@ pub(super) fn request(
             .transpose()
             .map_err(|why| format!("maxUnavailable: {why}"))?,
         soak: duration("soak", spec.soak.as_ref())?.unwrap_or_default(),
-        gate: gate(spec, cluster, audit)?,
+        gate: gate(spec, cluster, (audit, begun))?,
         ..DrainRequest::default()
     })
 }
@@ -64,7 +64,7 @@ pub(super) fn times(
 fn gate(
     spec: &MaintenanceSpec,
     cluster: &Cluster,
-    audit: &Arc<Selection>,
+    (audit, begun): (&Arc<Selection>, &Begun),
 ) -> Result<Option<Arc<dyn Gate>>, String> {
     let Some(gate) = &spec.gate else {
         return Ok(None);
@@ -76,6 +76,7 @@ fn gate(
             cluster,
             condition,
             timeout,
+            begun: Arc::clone(begun),
         }))),
         (None, Some(AuditGateSpec::NoErrors)) => Ok(Some(Arc::new(AuditGate {
             cluster,

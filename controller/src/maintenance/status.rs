@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use nodelife_core::format;
 use nodelife_core::node_maintenance::{
-    MAX_UNSETTLED, MaintenanceCondition, MaintenanceStatus, NodeCounts, NodeState, NodeStatus,
-    UnsettledPod,
+    BetweenNodes, MAX_UNSETTLED, MaintenanceCondition, MaintenanceStatus, NodeCounts, NodeState,
+    NodeStatus, UnsettledPod,
 };
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainStatus, Progress};
-use nodelife_drain_plan::{NodeLoss, NodePhase, Outcome, StopReason};
+use nodelife_drain_plan::{Between, NodeLoss, NodePhase, Outcome, StopReason};
 
 /// How long the reason of a pod may be, in characters.
 const MAX_REASON: usize = 300;
@@ -48,14 +49,32 @@ pub(super) fn nodes(progress: &Progress<'_>) -> Vec<NodeStatus> {
             }
             _ => (NodeState::Draining, String::new()),
         };
+        let has_ended = match phase {
+            NodePhase::Done => true,
+            // They are tried again, and those that never had a turn have nothing to end.
+            NodePhase::Left(loss) => !matches!(loss, NodeLoss::CordonFailed | NodeLoss::GateFailed),
+            _ => false,
+        };
         NodeStatus {
             name: name.clone(),
             state,
+            done_at: has_ended.then(|| whole_second(progress.now)),
             message: cut(&message),
             pods: counts.get(name.as_str()).copied().unwrap_or_default(),
+            ..NodeStatus::default()
         }
     };
     machine.nodes().map(of).collect()
+}
+
+/// What the next node waits for, after each node that holds it up.
+pub(super) fn between(progress: &Progress<'_>) -> BTreeMap<Str, BetweenNodes> {
+    let between = progress.machine.between();
+    let between = between.map(|(node, why)| match why {
+        Between::Soak(_) => (node.clone(), BetweenNodes::Soak),
+        Between::Gate => (node.clone(), BetweenNodes::Gate),
+    });
+    between.collect()
 }
 
 /// Whether the drain ended at its deadline, or by its gate.
@@ -93,7 +112,29 @@ pub(super) fn pods(progress: &Progress<'_>) -> (Vec<UnsettledPod>, u32) {
     (listed.collect(), u32::try_from(more).unwrap_or(u32::MAX))
 }
 
-fn cut(text: &str) -> Str {
+/// What blocks pods, and which, most pods first; empty where nothing does.
+pub(super) fn blocked(progress: &Progress<'_>) -> String {
+    const SHOWN: usize = 3;
+    let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for tracked in progress.machine.pods() {
+        if progress.machine.outcome(tracked) == Outcome::Blocked {
+            let meta = &tracked.pod.metadata;
+            let pods = reasons.entry(tracked.reason(progress.nodes, progress.now));
+            let pod = format!("{}/{}", meta.namespace, meta.name);
+            pods.or_default().push(pod);
+        }
+    }
+    let mut reasons: Vec<_> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, pods)| std::cmp::Reverse(pods.len()));
+    let told = reasons.iter_mut().take(SHOWN).map(|(reason, pods)| {
+        pods.sort();
+        let names = format::first(SHOWN, pods.iter().map(String::as_str));
+        format!("{names}: {reason}")
+    });
+    told.collect::<Vec<_>>().join("; ")
+}
+
+pub(super) fn cut(text: &str) -> Str {
     let cut: String = text.chars().take(MAX_REASON).collect();
     cut.into()
 }
@@ -125,7 +166,7 @@ pub(super) fn set_condition(
 }
 
 /// `metav1.Time` has whole seconds.
-fn whole_second(at: Timestamp) -> Timestamp {
+pub(super) fn whole_second(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 

@@ -15,8 +15,8 @@ use crate::text::Str;
 
 pub use spec::{Approval, AuditGateSpec, Gate, GateCondition, MaintenanceSpec, Window};
 pub use status::{
-    MAX_UNSETTLED, MAX_WORKLOADS, MaintenanceCondition, MaintenanceStatus, NodeCounts, NodeState,
-    NodeStatus, PlanStatus, UnsettledPod, condition,
+    BetweenNodes, MAX_UNSETTLED, MAX_WORKLOADS, MaintenanceCondition, MaintenanceStatus,
+    NodeCounts, NodeState, NodeStatus, PlanStatus, UnsettledPod, condition,
 };
 
 /// The kind.

@@ -1,6 +1,8 @@
 //! `status` of a NodeMaintenance: how far the drain has come. Pods that are settled are counts, and
 //! lists have limits, so that the object stays small.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +24,8 @@ pub mod condition {
     pub const PROGRESSING: &str = "Progressing";
     /// Every node is drained.
     pub const DRAINED: &str = "Drained";
+    /// No drained node was uncordoned since; absent as long as none was.
+    pub const CORDONED: &str = "Cordoned";
     /// Something is in the way: a budget, a lock, a refused plan.
     pub const BLOCKED: &str = "Blocked";
 }
@@ -33,12 +37,15 @@ pub struct MaintenanceStatus {
     /// The generation of the spec that the status belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Planned, Approved, Progressing, Drained and Blocked.
+    /// Planned, Approved, Progressing, Drained, Blocked and Cordoned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<MaintenanceCondition>,
     /// The plan of the drain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanStatus>,
+    /// What the last plan warned of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Str>,
     /// When the drain began.
     #[serde(
         skip_serializing_if = "Option::is_none",
@@ -51,7 +58,8 @@ pub struct MaintenanceStatus {
         deserialize_with = "crate::time::optional"
     )]
     pub finished_at: Option<Timestamp>,
-    /// The exit status that kubectl nodelife drain would have ended with.
+    /// The exit status that kubectl nodelife drain would have ended with; before the end, where it was
+    /// refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_status: Option<u8>,
     /// How many nodes are drained, of how many.
@@ -60,6 +68,10 @@ pub struct MaintenanceStatus {
     /// The nodes, in the order of the drain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeStatus>,
+    /// Where replacements are waited for: how many pods of the workloads on the nodes that are being
+    /// drained were Ready before, by the UID of the workload.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ready_before: BTreeMap<Str, i32>,
     /// The first pods that are not settled, by namespace and name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<UnsettledPod>,
@@ -115,8 +127,28 @@ pub struct PlanStatus {
 pub struct NodeStatus {
     /// Its name.
     pub name: Str,
+    /// Its UID: another node of its name is left alone.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub uid: Str,
     /// Its state.
     pub state: NodeState,
+    /// When its drain began, written before its cordon; until others may follow.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::optional"
+    )]
+    pub begun_at: Option<Timestamp>,
+    /// When its drain ended, and it was done with.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::optional"
+    )]
+    pub done_at: Option<Timestamp>,
+    /// What the next node waits for after this one, once its drain has ended; absent: for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_waits_for: Option<BetweenNodes>,
     /// Why, where there is something to say.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub message: Str,
@@ -145,6 +177,23 @@ pub enum NodeState {
     /// drained again, and given back.
     #[serde(other)]
     Draining,
+}
+
+/// What holds up the next node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub enum BetweenNodes {
+    /// The time after each node.
+    Soak,
+    /// The check after that. A later version's word reads so, too: the gate is asked again.
+    #[serde(other)]
+    Gate,
+}
+
+impl NodeStatus {
+    /// Whether nothing is done on it any more before it is given back.
+    pub fn has_ended(&self) -> bool {
+        self.state == NodeState::Drained || self.done_at.is_some()
+    }
 }
 
 /// How many pods of a node have come to what.

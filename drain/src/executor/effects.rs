@@ -82,7 +82,11 @@ impl Executor<'_> {
                     self.cordoned.push(node.clone());
                 }
                 let cordon_owner = self.cordon_owner.clone();
+                let journal = self.options.journal.clone();
                 self.cordons.spawn(async move {
+                    if let Some(journal) = journal {
+                        journal.begins(node.clone()).await;
+                    }
                     let done = cordon::cordon(&cluster, &known, None, &cordon_owner).await;
                     (node, done)
                 });

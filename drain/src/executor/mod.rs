@@ -38,7 +38,7 @@ use crate::removal::RemovalMethod;
 use crate::reporter::DrainStatus;
 use crate::reporter::Interrupts;
 use crate::reporter::{Progress, Reporter};
-use crate::settings::SharedLimits;
+use crate::settings::{Journal, SharedLimits};
 use crate::surge::Surges;
 use crate::view::ClusterView;
 use crate::view::watches::{WatchEvent, Watches};
@@ -97,6 +97,8 @@ pub(crate) struct ExecutorOptions {
     pub(crate) gate: Option<Arc<dyn Gate>>,
     /// The limits that it shares with other drains.
     pub(crate) shared: Option<Arc<dyn SharedLimits>>,
+    /// Is told of each node before its turn.
+    pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) surges: Surges,
     /// Whether the nodes get conditions that tell of the drain.
     pub(crate) node_conditions: bool,

@@ -63,7 +63,7 @@ struct MigrationStatus {
 
 /// Has the virtual machines stay that were to leave `node`, which is uncordoned. Where KubeVirt is not
 /// installed, or may not be seen, there is nothing to do.
-pub(super) async fn cancel(cluster: &Cluster, node: &str, reporter: &mut dyn Reporter) {
+pub(crate) async fn cancel(cluster: &Cluster, node: &str, reporter: &mut dyn Reporter) {
     let machines = match cluster.get::<List<Machine>>(MACHINES.all()).await {
         Ok(machines) => machines.map(|list| list.items).unwrap_or_default(),
         Err(error) => return tracing::debug!(%error, "virtual machines were not read"),

@@ -57,7 +57,8 @@ struct Held {
 enum LockOutcome {
     Ours(String, Box<Node>),
     Theirs(Lock),
-    /// The right to patch nodes is missing; only a node that is cordoned can be drained then.
+    /// The right to patch nodes is missing, or a policy denies it; only a node that is cordoned can be
+    /// drained then.
     NotAllowed(ApiError),
     /// Somebody deleted the node.
     Gone,
@@ -104,6 +105,8 @@ impl LockOwner {
                 Err(why @ ApiError::Forbidden(_)) => return Ok(LockOutcome::NotAllowed(why)),
                 Err(ApiError::NotFound(_)) => return Ok(LockOutcome::Gone),
                 Err(error) if error.is_transient() => {}
+                // Somebody's policy: the cordon fails as well then, and ends this node alone.
+                Err(why @ ApiError::Refused(_)) => return Ok(LockOutcome::NotAllowed(why)),
                 Err(error) => return Err(error.into()),
             }
             node = match self.read(&name).await? {

@@ -2,6 +2,6 @@
 
 pub(crate) mod conditions;
 pub(crate) mod cordon;
-mod evacuation;
+pub(crate) mod evacuation;
 pub(crate) mod lock;
 pub(crate) mod uncordon;

@@ -133,6 +133,7 @@ pub async fn prepare(
             node_conditions: request.settings.node_conditions,
             gate: request.gate.clone(),
             shared: request.shared.clone(),
+            journal: request.journal.clone(),
             surges,
             refusals,
         },

@@ -116,6 +116,7 @@ impl DrainRequest {
     /// cordoned first: what leaves one would only go to the next.
     pub(crate) fn cordons_each(&self, view: &ClusterView) -> bool {
         view.nodes.len() > self.settings.concurrency()
+            || !self.earlier.ended.is_empty()
             || (view.nodes.len() > 1 || self.shared.is_some())
                 && (self.settings.max_per_zone.is_some() || self.max_unavailable.is_some())
     }
@@ -153,8 +154,15 @@ impl DrainRequest {
             max_unavailable: self.max_unavailable.map(|most| most.of(nodes)),
             soak: signed(self.soak).unwrap_or_default(),
             gate: self.gate.is_some(),
-            zones: view.zones(),
+            zones: self
+                .earlier
+                .zones
+                .clone()
+                .into_iter()
+                .chain(view.zones())
+                .collect(),
             claims,
+            earlier: self.earlier.clone(),
             ..options
         }
     }

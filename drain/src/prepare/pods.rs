@@ -124,6 +124,7 @@ pub async fn prepare_pods(
             node_conditions: false,
             gate: None,
             shared: None,
+            journal: None,
             surges: Surges::default(),
             refusals: Refusals::default(),
         },

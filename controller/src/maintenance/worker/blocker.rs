@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::Cluster;
 use nodelife_core::format;
-use nodelife_core::node_maintenance::{NodeMaintenance, NodeState};
+use nodelife_core::node_maintenance::{NodeMaintenance, NodeState, NodeStatus};
 use nodelife_core::node_marks::LOCK_LEASE;
 use nodelife_core::text::Str;
 use nodelife_drain::DrainIdentity;
@@ -21,6 +21,8 @@ const SHOWN: usize = 10;
 /// Why a maintenance has to wait, and for how long at most.
 pub(super) struct Blocker {
     pub(super) wait: Wait,
+    /// How many nodes other drains have locked.
+    pub(super) held: usize,
     /// When it may be gone without a change that the watches show.
     until: Option<Timestamp>,
 }
@@ -38,11 +40,12 @@ impl BlockerCheck {
     /// The present blocker.
     pub(super) fn blocker(&self, known: &Known, now: Timestamp) -> Option<Blocker> {
         if let Some(wait) = nodes_unknown(known) {
-            return Some(Blocker { wait, until: None });
+            return Some(of(wait));
         }
         let wanted = self.wanted(known);
         if !self.ends {
-            if wanted.is_empty() && self.object.status.started_at.is_none() {
+            let status = &self.object.status;
+            if wanted.is_empty() && status.started_at.is_none() && status.nodes.is_empty() {
                 return Some(blocker("NoNodes", "no node is selected".to_owned()));
             }
             let missing = wanted.iter().filter(|name| known.nodes.get(name).is_none());
@@ -54,7 +57,7 @@ impl BlockerCheck {
             }
             let set: BTreeSet<Str> = wanted.iter().cloned().collect();
             if let Some(wait) = known.taken(&self.object.metadata.uid, &set) {
-                return Some(Blocker { wait, until: None });
+                return Some(of(wait));
             }
         }
         self.locked(&wanted, known, now)
@@ -65,7 +68,16 @@ impl BlockerCheck {
         let NodeMaintenance { spec, status, .. } = &self.object;
         if status.started_at.is_none() {
             if !spec.all_nodes && spec.node_selector.is_none() {
-                return spec.nodes.clone();
+                let is_gone = |name: &&Str| {
+                    let mut nodes = status.nodes.iter();
+                    nodes.any(|node| node.name == **name && node.has_ended())
+                };
+                return spec
+                    .nodes
+                    .iter()
+                    .filter(|name| !is_gone(name))
+                    .cloned()
+                    .collect();
             }
             let selector = spec.node_selector.as_ref();
             let nodes = known.nodes.all().into_iter().flatten();
@@ -74,19 +86,19 @@ impl BlockerCheck {
             return selected.map(|(name, _)| name.clone()).collect();
         }
         let own = self.identity.cordon_owner(Timestamp::UNIX_EPOCH);
-        let is_wanted = |state: NodeState, name: &Str| match state {
+        let is_wanted = |node: &NodeStatus| match node.state {
             NodeState::Refused => false,
-            NodeState::Drained => self.ends,
+            _ if !self.ends => !node.has_ended(),
             // It has taken nothing where it has not begun, and another is at work.
-            NodeState::Waiting if self.ends => {
-                let facts = known.nodes.get(name);
+            NodeState::Waiting => {
+                let facts = known.nodes.get(&node.name);
                 let cordoned_by = facts.and_then(|facts| facts.cordoned_by.as_ref());
                 cordoned_by == Some(&own) || facts.is_none_or(|facts| facts.lock.is_none())
             }
             _ => true,
         };
         let nodes = status.nodes.iter();
-        let wanted = nodes.filter(|node| is_wanted(node.state, &node.name));
+        let wanted = nodes.filter(|node| is_wanted(node));
         wanted.map(|node| node.name.clone()).collect()
     }
 
@@ -106,6 +118,7 @@ impl BlockerCheck {
                 until = until.into_iter().chain([end]).min();
             }
         }
+        let count = held.values().map(Vec::len).sum();
         let all = held.into_iter().map(|(holder, nodes)| {
             let nodes = format::first(SHOWN, nodes);
             format!("the drain of {holder}, which has {nodes}")
@@ -116,6 +129,7 @@ impl BlockerCheck {
                 reason: "NodeLocked",
                 message: format!("waits for {}", all.join("; and for ")),
             },
+            held: count,
             until,
         })
     }
@@ -134,6 +148,7 @@ impl BlockerCheck {
                 Some(Blocker {
                     wait: present,
                     until,
+                    ..
                 }) if present == wait => until,
                 _ => return,
             };
@@ -161,8 +176,13 @@ pub(super) fn nodes_unknown(known: &Known) -> Option<Wait> {
 }
 
 fn blocker(reason: &'static str, message: String) -> Blocker {
+    of(Wait { reason, message })
+}
+
+fn of(wait: Wait) -> Blocker {
     Blocker {
-        wait: Wait { reason, message },
+        wait,
+        held: 0,
         until: None,
     }
 }

@@ -1,8 +1,10 @@
 //! A drain that runs.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use nodelife_core::node_maintenance::{
-    FINALIZER, MaintenanceStatus, NodeMaintenance, NodeState, condition,
+    FINALIZER, MaintenanceStatus, NodeMaintenance, NodeState, NodeStatus, condition,
 };
 use nodelife_core::text::Str;
 use nodelife_drain::{Drain, DrainStatus};
@@ -10,8 +12,9 @@ use tokio::sync::{mpsc, watch};
 
 use super::super::reporter::{PERIOD, StatusReporter, View};
 use super::super::reservations::{Limits, Reservation};
-use super::super::status::{count_nodes, set_condition};
-use super::{Next, RETRY, Seen, Worker};
+use super::super::status::{count_nodes, reason, set_condition};
+use super::journal::{Begins, note_begins};
+use super::{Next, Seen, Worker};
 
 impl Worker {
     /// Runs the drain, and writes how far it has come, until it ends or the object is deleted.
@@ -19,11 +22,13 @@ impl Worker {
         &mut self,
         drain: Box<Drain>,
         (mut reporter, limits): (StatusReporter, Limits),
-        mut view: watch::Receiver<View>,
+        (mut view, mut begins): (watch::Receiver<View>, mpsc::UnboundedReceiver<Begins>),
     ) -> anyhow::Result<Next> {
+        let ready = drain.ready_before();
         let (stop, mut interrupts) = mpsc::unbounded_channel();
         let (identity, mut seen) = (self.identity(), self.seen.clone());
-        let mut changes = self.seen.clone();
+        let (mut changes, mut specs) = (self.seen.clone(), self.seen.clone());
+        let generation = self.object.metadata.generation;
         let name = self.object.metadata.name.clone();
         let ended = {
             let deleted = async {
@@ -35,67 +40,122 @@ impl Worker {
                 let _ = stop.send(());
                 std::future::pending::<()>().await;
             };
+            let respecified = async {
+                let is_new = |seen: &Seen| {
+                    let now = seen.as_ref().filter(|now| !now.is_deleted());
+                    now.is_some_and(|now| now.metadata.generation != generation)
+                };
+                if specs.wait_for(is_new).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            };
             let writes = async {
+                let mut asked: Vec<Begins> = Vec::new();
                 loop {
-                    tokio::select! {
-                        shown = view.changed() => if shown.is_err() { break },
-                        told = changes.changed() => if told.is_err() { break },
+                    if asked.is_empty() {
+                        tokio::select! {
+                            shown = view.changed() => if shown.is_err() { break },
+                            told = changes.changed() => if told.is_err() { break },
+                            Some(ask) = begins.recv() => asked.push(ask),
+                        }
+                    }
+                    while let Ok(ask) = begins.try_recv() {
+                        asked.push(ask);
                     }
                     self.refresh();
                     self.keep_finalizer().await;
                     let now = self.cluster.clock().now();
                     let mut status = with_view(&self.object.status, &view.borrow_and_update(), now);
-                    note_limit(&mut status, &self.reservation, limits, now);
-                    if let Err(error) = self.write(status).await {
-                        tracing::warn!(maintenance = %name, "failed to write the status: {error:#}");
+                    for (node, _) in &asked {
+                        note_begins(&mut status, node, &ready, now);
                     }
-                    tokio::time::sleep(PERIOD).await;
+                    note_limit(&mut status, &self.reservation, limits, now);
+                    match self.write(status).await {
+                        // Who does not listen has ended.
+                        Ok(()) => asked.drain(..).for_each(|(_, begins)| {
+                            let _ = begins.send(());
+                        }),
+                        Err(error) => {
+                            let text = "failed to write the status";
+                            tracing::warn!(maintenance = %name, "{text}: {error:#}");
+                        }
+                    }
+                    tokio::select! {
+                        () = tokio::time::sleep(PERIOD) => {}
+                        Some(ask) = begins.recv() => asked.push(ask),
+                    }
                 }
                 std::future::pending::<()>().await;
             };
             let run = drain.run(identity, &mut interrupts, &mut reporter);
             tokio::select! {
-                ended = run => ended?,
-                () = deleted => DrainStatus::Failed,
-                () = writes => DrainStatus::Failed,
+                ended = run => Some(ended?),
+                () = deleted => Some(DrainStatus::Failed),
+                () = respecified => None,
+                () = writes => Some(DrainStatus::Failed),
             }
         };
         self.reservation.release_in_use();
+        let Some(ended) = ended else {
+            // From here on, as the spec says now.
+            return Ok(Next::Now);
+        };
         let last = view.borrow().clone();
+        self.conclude(ended, &last, &reporter).await
+    }
+
+    /// What follows from the end of a run: the end of the drain, or another run later.
+    async fn conclude(
+        &mut self,
+        ended: DrainStatus,
+        last: &View,
+        reporter: &StatusReporter,
+    ) -> anyhow::Result<Next> {
         if !last.ended {
-            if ended == DrainStatus::Refused {
-                self.block("NodeLocked", &reporter.last).await?;
-            } else {
-                let text = reporter.last.clone();
-                self.block("NotBegun", &text).await?;
-            }
-            return Ok(Next::After(RETRY));
+            let reason = match ended {
+                DrainStatus::Refused => "NodeLocked",
+                _ => "NotBegun",
+            };
+            self.block(reason, &reporter.last).await?;
+            return Ok(self.later());
+        }
+        if !self.refresh() || self.object.is_deleted() {
+            return Ok(Next::Now);
         }
         let now = self.cluster.clock().now();
-        self.object.status = with_view(&self.object.status, &last, now);
-        if !self.refresh() {
-            return Ok(Next::Now);
-        }
-        if self.object.is_deleted() {
-            return Ok(Next::Now);
-        }
+        let status = with_view(&self.object.status, last, now);
+        self.write(status).await?;
         if ended == DrainStatus::Failed && !last.is_final {
             // The API server was away, or the locks were lost: it goes on from here.
+            self.retries = 0;
             let text = reporter.last.clone();
             self.block("Failed", &text).await?;
-            return Ok(Next::After(RETRY));
+            return Ok(self.later());
         }
-        let why = last
-            .pods
-            .first()
-            .map_or(reporter.last.as_str(), |pod| &pod.reason);
+        let first = last.pods.first().map(|pod| pod.reason.to_string());
         let text = match ended {
             DrainStatus::Done => String::new(),
-            _ if last.gate_failed => reporter.warning.clone(),
-            _ => why.to_owned(),
+            _ if last.gate_failed => reporter
+                .warnings
+                .last()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+            DrainStatus::Blocked if !last.blocked.is_empty() => last.blocked.clone(),
+            _ => first.unwrap_or_else(|| reporter.last.clone()),
         };
+        let mut nodes = self.object.status.nodes.iter();
+        let is_open = |node: &NodeStatus| !node.has_ended() && node.state != NodeState::Refused;
+        if ended != DrainStatus::Done && !last.is_final && nodes.any(is_open) {
+            // Some could not be cordoned: they are tried again.
+            let mut status = self.object.status.clone();
+            status.exit_status = Some(ended.code());
+            let why = reporter.error.as_deref().unwrap_or(&reporter.last);
+            let why = (reason(ended), why);
+            self.pause(status, why, true).await?;
+            return Ok(self.later());
+        }
         self.finish(ended, &text).await?;
-        Ok(Next::Idle)
+        Ok(Next::Now)
     }
 
     /// Puts the finalizer back, if somebody took it off while the drain runs.
@@ -115,30 +175,33 @@ impl Worker {
 /// The status with what a drain shows of its nodes; those of which it shows nothing stay as they are.
 fn with_view(status: &MaintenanceStatus, view: &View, now: Timestamp) -> MaintenanceStatus {
     let mut status = status.clone();
-    for shown in &view.nodes {
-        match status.nodes.iter_mut().find(|node| node.name == shown.name) {
-            Some(node) => node.clone_from(shown),
-            None => status.nodes.push(shown.clone()),
+    let mut shown: BTreeMap<&Str, &NodeStatus> =
+        view.nodes.iter().map(|node| (&node.name, node)).collect();
+    for node in &mut status.nodes {
+        if let Some(shown) = shown.remove(&node.name) {
+            let before = std::mem::replace(node, shown.clone());
+            node.uid = before.uid;
+            node.begun_at = before.begun_at;
+            node.done_at = shown.done_at.map(|at| before.done_at.unwrap_or(at));
         }
+        if node.done_at.is_some() && !view.nodes.is_empty() {
+            node.next_waits_for = view.between.get(&node.name).copied();
+            if node.next_waits_for.is_none() {
+                node.begun_at = None;
+            }
+        }
+    }
+    let is_draining = |node: &NodeStatus| node.begun_at.is_some() && !node.has_ended();
+    if !status.nodes.iter().any(is_draining) {
+        status.ready_before.clear();
     }
     status.pods.clone_from(&view.pods);
     status.more_pods = view.more_pods;
     count_nodes(&mut status);
-    let blocked = view.nodes.iter().any(|node| node.pods.blocked > 0);
-    let first = view.pods.first().filter(|_| blocked);
-    let why = match first {
-        Some(pod) => (
-            "PodsBlocked",
-            format!("{}/{}: {}", pod.namespace, pod.name, pod.reason),
-        ),
-        None => ("Draining", String::new()),
-    };
-    set_condition(
-        &mut status,
-        (condition::BLOCKED, blocked),
-        (why.0, &why.1),
-        now,
-    );
+    let blocked = !view.blocked.is_empty();
+    let reason = if blocked { "PodsBlocked" } else { "Draining" };
+    let why = (reason, view.blocked.as_str());
+    set_condition(&mut status, (condition::BLOCKED, blocked), why, now);
     status
 }
 

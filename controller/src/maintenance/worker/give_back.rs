@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use nodelife_cluster::ApiError;
-use nodelife_core::node_maintenance::FINALIZER;
+use nodelife_core::format;
+use nodelife_core::node_maintenance::{FINALIZER, NodeState};
 use nodelife_core::text::Str;
-use nodelife_drain::{DrainStatus, give_back};
+use nodelife_drain::{NotGivenBack, TakeOff, give_back};
 
 use super::super::reporter::StatusReporter;
 use super::super::reservations::Wait;
@@ -55,31 +56,92 @@ impl Worker {
         }
     }
 
-    /// Gives the nodes back, unless something is in the way.
+    /// Gives the nodes back, whatever has become of them; what is in the way of some.
     async fn return_nodes(&mut self) -> anyhow::Result<Option<Wait>> {
         if self.given_back || self.object.status.started_at.is_none() {
+            return Ok(None);
+        }
+        let nodes = self.object.status.nodes.iter();
+        let nodes = nodes.map(|node| node.name.clone()).collect();
+        let left = self.take_off(&nodes, TakeOff::All).await?;
+        if left.0.is_empty() {
+            self.given_back = true;
             return Ok(None);
         }
         if let Some(wait) = self.know_nodes().await {
             return Ok(Some(wait));
         }
-        let check = self.check(true);
-        let now = self.cluster.clock().now();
-        let taken: BTreeSet<Str> = {
+        let blocker = {
             let known = self.reservation.reservations().known();
-            if let Some(blocker) = check.blocker(&known, now) {
-                return Ok(Some(blocker.wait));
-            }
-            check.wanted(&known).into_iter().collect()
+            let now = self.cluster.clock().now();
+            self.check(true).blocker(&known, now)
         };
-        let (mut reporter, _) = StatusReporter::new(self.object.metadata.name.clone());
-        let status = give_back(&self.cluster, self.identity(), &taken, &mut reporter)
-            .await
-            .context("failed to give back the nodes")?;
-        if status != DrainStatus::Done {
-            anyhow::bail!("failed to give back the nodes: {}", reporter.last);
+        match blocker {
+            // A terminal drain at work on one of them; those that fail are tried again with it.
+            Some(blocker) if blocker.held == left.0.len() => Ok(Some(blocker.wait)),
+            _ => Err(not_given_back(&left)),
         }
-        self.given_back = true;
-        Ok(None)
     }
+
+    /// The drain has ended: nothing may say that it is at work any more.
+    pub(super) async fn stop_work(&mut self) -> anyhow::Result<()> {
+        let nodes = self.locked_nodes();
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        let left = self.take_off(&nodes, TakeOff::Work).await?;
+        anyhow::ensure!(left.0.is_empty(), not_given_back(&left));
+        Ok(())
+    }
+
+    /// Its nodes that bear its lock, as the watch shows them.
+    fn locked_nodes(&self) -> BTreeSet<Str> {
+        let holder = self.identity().holder;
+        let known = self.reservation.reservations().known();
+        let nodes = self.object.status.nodes.iter().map(|node| &node.name);
+        let nodes = nodes.filter(|node| {
+            let lock = known.nodes.get(node).and_then(|facts| facts.lock.as_ref());
+            lock.is_some_and(|lock| lock.holder == holder)
+        });
+        nodes.cloned().collect()
+    }
+
+    /// The deadline came while nobody led: what the drain would have done at its end.
+    pub(super) async fn end_late(&mut self, undo: bool) -> anyhow::Result<()> {
+        if self.object.status.started_at.is_none() {
+            return Ok(());
+        }
+        let mut status = self.object.status.clone();
+        let open = status.nodes.iter_mut();
+        let open = open.filter(|node| !node.has_ended() && node.state != NodeState::Refused);
+        let mut nodes = BTreeSet::new();
+        for node in open {
+            node.state = NodeState::NotDrained;
+            nodes.insert(node.name.clone());
+        }
+        let what = if undo { TakeOff::All } else { TakeOff::Work };
+        let left = self.take_off(&nodes, what).await?;
+        anyhow::ensure!(left.0.is_empty(), not_given_back(&left));
+        self.object.status = status;
+        Ok(())
+    }
+
+    async fn take_off(&self, nodes: &BTreeSet<Str>, what: TakeOff) -> anyhow::Result<NotGivenBack> {
+        let (mut reporter, _) = StatusReporter::new(self.object.metadata.name.clone());
+        give_back(&self.cluster, &self.identity(), nodes, what, &mut reporter)
+            .await
+            .context("failed to give back the nodes")
+    }
+}
+
+/// The sentence that names the nodes.
+fn not_given_back(left: &NotGivenBack) -> anyhow::Error {
+    const SHOWN: usize = 10;
+    let nodes: Vec<String> = left
+        .0
+        .iter()
+        .map(|(node, why)| format!("{node}: {why}"))
+        .collect();
+    let nodes = format::first(SHOWN, nodes.iter().map(String::as_str));
+    anyhow::anyhow!("{} of the nodes are not given back: {nodes}", left.0.len())
 }

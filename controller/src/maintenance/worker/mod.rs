@@ -7,41 +7,44 @@ mod approval;
 mod blocker;
 mod carry_out;
 mod give_back;
+mod journal;
+mod nodes;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use nodelife_audit::Selection;
-use nodelife_cluster::resource::NODES;
 use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::node_maintenance::{
     FINALIZER, MaintenanceStatus, NodeMaintenance, NodeState, NodeStatus, condition,
 };
-use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use nodelife_drain::{
     Drain, DrainIdentity, DrainRequest, DrainStatus, NodeSelection, Prepared, prepare,
 };
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use super::gate::Begun;
 use super::reporter::StatusReporter;
 use super::reservations::{Limits, Reservation, Reservations, Taken, Wait};
 use super::settings::{request, times};
-use super::status::{count_nodes, reason, set_condition};
+use super::status::{count_nodes, cut, reason, set_condition, whole_second};
 use crate::part::Term;
 use blocker::{BlockerCheck, nodes_unknown};
+use journal::{StatusJournal, earlier, note_begins};
+use nodes::{not_drained, note_refused, refusals};
 
 /// An object as the watch showed it last; none once it is gone.
 pub(in crate::maintenance) type Seen = Option<NodeMaintenance>;
 
-/// How long what failed waits until it is tried again.
+/// How long what failed, or was refused, waits until it is tried again: this long first, and at most.
 const RETRY: Duration = Duration::from_secs(5);
+const MAX_RETRY: Duration = Duration::from_mins(5);
 
 /// For so long a worker waits for the list of nodes before it says so.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -66,9 +69,14 @@ pub(super) struct Worker {
     /// The rules that the gate of an audit checks.
     audit: Arc<Selection>,
     reservation: Reservation,
+    nodes_changed: watch::Receiver<()>,
+    /// As the status has it, for the gate.
+    begun: Begun,
     /// When the drain ends at the latest.
     end: Option<Instant>,
     given_back: bool,
+    /// How many times in a row it came to nothing.
+    retries: u32,
 }
 
 /// When a worker looks at its object again, beside when that has changed or its time is over.
@@ -79,6 +87,8 @@ enum Next {
     After(Duration),
     /// When something else is in the way, or nothing.
     Blocked(Wait),
+    /// When a node has changed.
+    Nodes,
     /// When another plan would be made.
     Planned(Box<Drain>),
     Idle,
@@ -99,8 +109,11 @@ impl Worker {
             seen,
             audit: Arc::clone(audit),
             reservation: Reservation::new(reservations, object.metadata.uid.clone()),
+            nodes_changed: reservations.changes(),
+            begun: Begun::default(),
             end: None,
             given_back: false,
+            retries: 0,
             object,
         };
         if worker.object.status.started_at.is_some() {
@@ -139,6 +152,9 @@ impl Worker {
         };
         self.is_overwritten = now.status != self.object.status && version(now) > self.written_in;
         self.object.metadata = now.metadata.clone();
+        if self.object.spec != now.spec {
+            self.retries = 0;
+        }
         self.object.spec = now.spec.clone();
         self.object.unreadable_spec = now.unreadable_spec.clone();
         if self.object.unreadable_status.is_some() {
@@ -158,6 +174,14 @@ impl Worker {
                 let check = self.check(self.object.is_deleted());
                 let reservations = Arc::clone(self.reservation.reservations());
                 Box::pin(check.until_changed(wait, reservations, self.cluster.clone()))
+            }
+            Next::Nodes => {
+                let mut changed = self.nodes_changed.clone();
+                Box::pin(async move {
+                    // It ends with the term.
+                    let _ = changed.changed().await;
+                    tokio::time::sleep(SOON).await;
+                })
             }
             Next::Planned(mut drain) => Box::pin(async move { drain.changed().await }),
         };
@@ -232,7 +256,17 @@ impl Worker {
         if let Err(error) = self.block("Error", &text).await {
             tracing::debug!(%error, "failed to write the status");
         }
-        Next::After(RETRY)
+        self.later()
+    }
+
+    /// Looks again after a while: the longer, the more often that came to nothing. Many objects that fail
+    /// for one reason do not all come back at once.
+    fn later(&mut self) -> Next {
+        let wait = RETRY
+            .saturating_mul(1 << self.retries.min(6))
+            .min(MAX_RETRY);
+        self.retries += 1;
+        Next::After(wait.mul_f64(fastrand::f64().mul_add(0.4, 0.8)))
     }
 
     async fn step(&mut self) -> anyhow::Result<Next> {
@@ -259,12 +293,15 @@ impl Worker {
             };
         }
         if self.object.status.finished_at.is_some() {
-            return Ok(Next::Idle);
+            self.nodes_changed.mark_unchanged();
+            self.stop_work().await?;
+            self.note_uncordoned().await?;
+            return Ok(Next::Nodes);
         }
         let readable = self.object.unreadable_spec.clone().map_or(Ok(()), Err);
         let asked = readable
             .map_err(|why| format!("this version of nodelife cannot read it: {why}"))
-            .and_then(|()| request(&self.object.spec, &self.cluster, &self.audit))
+            .and_then(|()| request(&self.object.spec, &self.cluster, (&self.audit, &self.begun)))
             .and_then(|request| Ok((request, times(&self.object.spec)?)));
         let (mut request, (start, end)) = match asked {
             Ok(asked) => asked,
@@ -278,13 +315,17 @@ impl Worker {
             |until: Timestamp| Duration::try_from(until.duration_since(now)).unwrap_or_default();
         if let Some(start) = start.filter(|start| now < *start) {
             let text = format!("begins at {start:.0}");
+            // Its start was moved after it had begun.
+            self.stop_work().await?;
+            self.note_named_nodes().await?;
             self.wait_for("WaitsForWindow", &text).await?;
             return Ok(Next::After(left(start)));
         }
         if end.is_some_and(|end| end <= now) {
             let text = "the deadline or the end of the window came before it was drained";
+            self.end_late(request.settings.undo_on_failure).await?;
             self.finish(DrainStatus::Failed, text).await?;
-            return Ok(Next::Idle);
+            return Ok(Next::Now);
         }
         self.end = end.map(|end| Instant::now() + left(end));
         request.end = self.end;
@@ -297,6 +338,7 @@ impl Worker {
             self.block(wait.reason, &wait.message).await?;
             return Ok(Next::Blocked(wait));
         }
+        self.note_named_nodes().await?;
         self.note_deleted_nodes().await?;
         let check = self.check(false);
         let (blocker, wanted) = {
@@ -312,14 +354,21 @@ impl Worker {
         if wanted.is_empty() {
             let text = "all nodes are already drained";
             self.finish(DrainStatus::Done, text).await?;
-            return Ok(Next::Idle);
+            return Ok(Next::Now);
         }
         request.nodes = NodeSelection::named(wanted);
         let limits = Limits {
             max_unavailable: request.max_unavailable,
             max_per_zone: request.settings.max_per_zone.map(usize::from),
         };
-        request.shared = Some(self.reservation.limits(limits));
+        let draining = request.nodes.names().iter().cloned().collect();
+        request.shared = Some(self.reservation.limits(limits, draining));
+        let (sender, begins) = mpsc::unbounded_channel();
+        request.journal = Some(Arc::new(StatusJournal(sender)));
+        request.earlier = {
+            let known = self.reservation.reservations().known();
+            earlier(&self.object.status, &known)
+        };
         let (mut reporter, view) = StatusReporter::new(self.object.metadata.name.clone());
         let latest = Instant::now() + PLAN_TIMEOUT;
         let latest = self.end.map_or(latest, |end| end.min(latest));
@@ -331,20 +380,24 @@ impl Worker {
         let mut drain = match prepared? {
             Prepared::Ready(drain) => drain,
             refused => {
-                let status = refused.status();
-                let reasons = refused.refused_nodes();
-                if let Some(plan) = refused.plan() {
-                    self.note_refused(&plan.nodes, reasons, &reporter.last);
+                let (ended, mut text) = (refused.status(), reporter.last.clone());
+                let mut status = self.object.status.clone();
+                status.warnings.clone_from(&reporter.warnings);
+                status.exit_status = Some(ended.code());
+                if let Prepared::Refused { nodes, .. } = refused
+                    && !nodes.is_empty()
+                {
+                    text = refusals(&nodes);
+                    note_refused(&mut status, &nodes);
                 }
-                let mut text = reporter.last.clone();
-                for why in reasons.values().take(1) {
-                    let _ = write!(text, ": {}", shortened(why));
-                }
-                self.finish(status, &text).await?;
-                return Ok(Next::Idle);
+                self.pause(status, (reason(ended), &text), true).await?;
+                // Somebody may give the right, or mend the budget.
+                return Ok(self.later());
             }
         };
         let (mut status, waits) = self.approve(&mut drain);
+        status.warnings.clone_from(&reporter.warnings);
+        status.exit_status = None;
         if let Some((reason, text, blocked)) = waits {
             self.pause(status, (reason, &text), blocked).await?;
             return Ok(Next::Planned(drain));
@@ -355,7 +408,8 @@ impl Worker {
             return Ok(Next::Blocked(wait));
         }
         self.write(status).await?;
-        self.carry_out(drain, (reporter, limits), view).await
+        self.carry_out(drain, (reporter, limits), (view, begins))
+            .await
     }
 
     /// The nodes that it has with this status.
@@ -365,34 +419,8 @@ impl Worker {
         Taken {
             name: self.object.metadata.name.clone(),
             nodes: nodes.map(|node| node.name.clone()).collect(),
+            has_ended: status.finished_at.is_some(),
         }
-    }
-
-    /// Nodes that somebody deleted are not waited for.
-    async fn note_deleted_nodes(&mut self) -> anyhow::Result<()> {
-        if self.object.status.started_at.is_none() {
-            return Ok(());
-        }
-        for node in &mut self.object.status.nodes {
-            if node.state == NodeState::Drained
-                || self
-                    .reservation
-                    .reservations()
-                    .known()
-                    .nodes
-                    .get(&node.name)
-                    .is_some()
-            {
-                continue;
-            }
-            // The watch may be behind.
-            let found: Option<Node> = self.cluster.get(NODES.all().named(&node.name)).await?;
-            if found.is_none() {
-                node.state = NodeState::Drained;
-                node.message = "somebody deleted it".into();
-            }
-        }
-        Ok(())
     }
 
     /// Notes what the drain takes, before it takes anything.
@@ -405,15 +433,28 @@ impl Worker {
             name: name.clone(),
             ..NodeStatus::default()
         }));
+        {
+            let known = self.reservation.reservations().known();
+            for node in status.nodes.iter_mut().filter(|node| node.uid.is_empty()) {
+                let facts = known.nodes.get(&node.name);
+                node.uid = facts.map(|facts| facts.uid.clone()).unwrap_or_default();
+            }
+        }
         for node in &mut status.nodes {
             if let Some(why) = refused.get(&node.name) {
                 node.state = NodeState::Refused;
-                node.message = shortened(why);
+                node.message = cut(why);
             }
         }
         let now = self.cluster.clock().now();
-        let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        status.started_at.get_or_insert(seconds);
+        if !drain.cordons_each() {
+            let ready = drain.ready_before();
+            let nodes = drain.plan().nodes.iter();
+            nodes
+                .filter(|name| !refused.contains_key(*name))
+                .for_each(|name| note_begins(status, name, &ready, now));
+        }
+        status.started_at.get_or_insert_with(|| whole_second(now));
         let reason = ("Draining", "");
         set_condition(status, (condition::PROGRESSING, true), reason, now);
         set_condition(status, (condition::BLOCKED, false), reason, now);
@@ -426,12 +467,19 @@ impl Worker {
     }
 
     /// The drain is over; the nodes stay as they are until the object is deleted.
-    async fn finish(&mut self, ended: DrainStatus, text: &str) -> anyhow::Result<()> {
+    async fn finish(&mut self, mut ended: DrainStatus, text: &str) -> anyhow::Result<()> {
+        let mut text = text.to_owned();
+        if ended == DrainStatus::Done
+            && let Some((status, why)) = not_drained(&self.object.status)
+        {
+            (ended, text) = (status, why);
+        }
+        let text = text.as_str();
         let (code, reason) = (ended.code(), reason(ended));
         let now = self.cluster.clock().now();
         let done = ended == DrainStatus::Done;
         let mut status = self.object.status.clone();
-        status.finished_at = Some(Timestamp::from_second(now.as_second()).unwrap_or(now));
+        status.finished_at = Some(whole_second(now));
         status.exit_status = Some(code);
         let state = if done { "Drained" } else { "NotDrained" };
         set_condition(
@@ -448,22 +496,10 @@ impl Worker {
             now,
         );
         count_nodes(&mut status);
-        self.write(status).await
-    }
-
-    /// `all`: why those are refused that have no reason of their own.
-    fn note_refused(&mut self, nodes: &[Str], reasons: &BTreeMap<Str, String>, all: &str) {
-        if self.object.status.nodes.is_empty() {
-            self.object.status.nodes = nodes
-                .iter()
-                .map(|name| NodeStatus {
-                    name: name.clone(),
-                    state: NodeState::Refused,
-                    message: shortened(reasons.get(name).map_or(all, String::as_str)),
-                    ..NodeStatus::default()
-                })
-                .collect();
-        }
+        self.write(status).await?;
+        // It has them already.
+        let _ = self.reservation.take(self.taken(&self.object.status));
+        Ok(())
     }
 
     /// Says what is in the way.
@@ -493,6 +529,9 @@ impl Worker {
     /// Writes the status, if it has changed.
     async fn write(&mut self, mut status: MaintenanceStatus) -> anyhow::Result<()> {
         status.observed_generation = self.object.metadata.generation;
+        let begun = status.nodes.iter();
+        let begun = begun.filter_map(|node| Some((node.name.clone(), node.begun_at?)));
+        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = begun.collect();
         if status == self.object.status && !self.is_overwritten {
             return Ok(());
         }
@@ -510,9 +549,4 @@ impl Worker {
 
 fn version(object: &NodeMaintenance) -> Option<u64> {
     object.metadata.resource_version.parse().ok()
-}
-
-/// As much of a reason as a status holds.
-fn shortened(why: &str) -> Str {
-    why.chars().take(300).collect::<String>().into()
 }

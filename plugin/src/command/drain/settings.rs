@@ -21,9 +21,9 @@ pub(super) fn request(args: &DrainArgs, end: Option<Instant>) -> DrainRequest {
         dry_run: args.run.dry_run != DryRun::None,
         end,
         max_unavailable: args.max_unavailable,
-        shared: None,
         soak: args.soak,
         gate: gate(args),
+        ..DrainRequest::default()
     }
 }
 

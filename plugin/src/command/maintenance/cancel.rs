@@ -6,7 +6,7 @@ use anyhow::bail;
 use nodelife_cluster::resource::NODE_MAINTENANCES;
 use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::node_maintenance::{FINALIZER, NodeMaintenance};
-use nodelife_drain::{DrainIdentity, DrainStatus, give_back};
+use nodelife_drain::{DrainIdentity, DrainStatus, TakeOff, give_back};
 
 use super::object::get;
 use super::watch;
@@ -77,9 +77,10 @@ async fn release(
         if now.status.started_at.is_some() {
             let identity = DrainIdentity::of_maintenance(&now, "kubectl-nodelife".to_owned());
             let taken = now.status.nodes.iter().map(|node| node.name.clone());
-            let status = give_back(cluster, identity, &taken.collect(), printer).await?;
-            if status != DrainStatus::Done {
-                return Ok(status);
+            let taken = taken.collect();
+            let left = give_back(cluster, &identity, &taken, TakeOff::All, printer).await?;
+            if !left.0.is_empty() {
+                return Ok(DrainStatus::Failed);
             }
         }
         let released = cluster.set_maintenance_finalizer(&now, FINALIZER, false);

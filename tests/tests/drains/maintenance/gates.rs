@@ -1,5 +1,6 @@
 //! What has to hold between two nodes, and the conditions that tell of the drain.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
 use nodelife_tests::fixture::NodeFixture;
@@ -21,10 +22,16 @@ async fn conditions(scene: &Scene<'_>, node: &str) -> Vec<String> {
     ours.map(|condition| condition.type_).collect()
 }
 
-async fn set_condition(scene: &Scene<'_>, node: &str, kind: &str) {
+pub(super) async fn set_condition(scene: &Scene<'_>, node: &str, kind: &str) {
+    set_condition_at(scene, node, kind, Timestamp::now().as_second()).await;
+}
+
+/// Sets a condition to True, since this second.
+async fn set_condition_at(scene: &Scene<'_>, node: &str, kind: &str, second: i64) {
     let nodes: Api<Node> = Api::all(scene.admin.clone());
+    let since = Timestamp::from_second(second).unwrap().to_string();
     let patch = Patch::Strategic(json!({"status": {"conditions": [{
-        "type": kind, "status": "True", "reason": "Test",
+        "type": kind, "status": "True", "reason": "Test", "lastTransitionTime": since,
     }]}}));
     let parameters = PatchParams::default();
     nodes.patch_status(node, &parameters, &patch).await.unwrap();
@@ -39,6 +46,9 @@ async fn a_condition_of_the_node_lets_the_next_one_start() {
     }
     let before = scene.settled_specs(&["a", "b"]).await;
     let controller = scene.start("one");
+    // What was before its drain says nothing about what is done to a node now.
+    let early = Timestamp::now().as_second() - 3600;
+    set_condition_at(&scene, "a", "Upgraded", early).await;
     let spec = json!({
         "nodes": ["a", "b"],
         "gate": {"nodeCondition": {"type": "Upgraded", "status": "True"}},

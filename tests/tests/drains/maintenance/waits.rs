@@ -12,7 +12,7 @@ use super::replica::Replica;
 use super::support::Scene;
 use super::{plane, web};
 
-fn at(seconds: i64) -> String {
+pub(super) fn at(seconds: i64) -> String {
     (Timestamp::now() + SignedDuration::from_secs(seconds)).to_string()
 }
 
