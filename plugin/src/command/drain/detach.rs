@@ -8,9 +8,11 @@ use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::NODE_MAINTENANCES;
 use nodelife_core::go_duration::TimeLimit;
 use nodelife_core::node_maintenance::{Approval, MaintenanceSpec};
+use nodelife_drain::{DrainRequest, Prepared, is_forbidden};
 use serde_json::json;
 
 use super::approved;
+use super::settings::request;
 use crate::cli::ClusterArgs;
 use crate::cli::drain::{DrainArgs, RunArgs};
 use crate::command::{connect, input};
@@ -39,6 +41,21 @@ pub(super) async fn detach(
         Some(file) => Some(approved::read(file)?.digest()),
         None => None,
     };
+    // What the controller would refuse is said here, while somebody is there to read it.
+    let request = DrainRequest {
+        dry_run: true,
+        ..request(args, None)
+    };
+    match nodelife_drain::prepare(&cluster, &request, printer).await {
+        Ok(Prepared::Refused { status, .. }) => return Ok(status.into()),
+        Ok(_) => {}
+        Err(error) if is_forbidden(&error) => {
+            printer.warn(format_args!(
+                "the plan is left to the controller: {error:#}"
+            ));
+        }
+        Err(error) => return Err(error),
+    }
     let name = Some(name).filter(|name| !name.is_empty());
     match cluster.create_maintenance(name, &spec).await {
         Ok(created) => {

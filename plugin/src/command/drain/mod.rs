@@ -7,11 +7,16 @@ mod plan;
 mod settings;
 mod together;
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
+use nodelife_cluster::resource::NODE_MAINTENANCES;
+use nodelife_core::node_maintenance::NodeMaintenance;
+use nodelife_core::object::Node;
+use nodelife_core::text::Str;
 use nodelife_drain::{
     Drain, DrainIdentity, DrainRequest, Prepared, UndoSettings, check_evictions, is_forbidden,
 };
@@ -162,6 +167,25 @@ async fn begin(
     Ok(ControlFlow::Break(status.into()))
 }
 
+/// The first of these nodes that a maintenance has cordoned which is still there, and its name.
+async fn in_maintenance(cluster: &Cluster, nodes: &[Node]) -> anyhow::Result<Option<(Str, Str)>> {
+    let mut read: BTreeMap<Str, Option<Str>> = BTreeMap::new();
+    for node in nodes {
+        let Some((name, uid)) = nodelife_drain::cordoned_by_maintenance(node) else {
+            continue;
+        };
+        if !read.contains_key(&name) {
+            let target = NODE_MAINTENANCES.all().named(&name);
+            let found: Option<NodeMaintenance> = cluster.get(target).await?;
+            read.insert(name.clone(), found.map(|found| found.metadata.uid));
+        }
+        if read.get(&name).is_some_and(|there| *there == Some(uid)) {
+            return Ok(Some((node.metadata.name.clone(), name)));
+        }
+    }
+    Ok(None)
+}
+
 /// `--undo`: uncordons the nodes that drains cordoned, but not while a drain works on one of the
 /// nodes.
 async fn undo(
@@ -170,6 +194,13 @@ async fn undo(
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
     let selected = nodelife_drain::select_nodes(cluster, &request.nodes).await?;
+    if let Some((node, name)) = in_maintenance(cluster, &selected.nodes).await? {
+        printer.note(format_args!(
+            "refused: node/{node} is in nodemaintenance/{name}, whose nodes stay cordoned; to end it: \
+             kubectl nodelife maintenance cancel {name}"
+        ));
+        return Ok(ExitStatus::Refused);
+    }
     let undo = UndoSettings {
         identity: DrainIdentity::of_process(),
         own_only: false,

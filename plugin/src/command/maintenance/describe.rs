@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use nodelife_core::format;
-use nodelife_core::node_maintenance::{Approval, NodeMaintenance, NodeState};
+use nodelife_core::node_maintenance::{Approval, NodeMaintenance, NodeState, condition};
 
 use crate::output::{Cell, Printer, Table};
 
@@ -31,6 +31,12 @@ pub(super) fn describe(
             status.exit_status.map(|code| code.to_string()),
         ),
         ("Blocked", one.blocked().map(|b| b.message.to_string())),
+        (
+            "Not cordoned any more",
+            one.condition(condition::CORDONED)
+                .filter(|cordoned| cordoned.status == "False")
+                .map(|cordoned| cordoned.message.to_string()),
+        ),
         ("Unreadable for this version", super::unreadable(one)),
     ];
     if let Some(plan) = &status.plan {
@@ -55,6 +61,9 @@ pub(super) fn describe(
             printer.paragraph(format_args!("{name}: {value}"))?;
         }
     }
+    for warning in &status.warnings {
+        printer.paragraph(format_args!("Warning: {warning}"))?;
+    }
     workloads(one, printer)?;
     if !status.nodes.is_empty() {
         printer.paragraph("")?;
@@ -68,7 +77,7 @@ pub(super) fn describe(
                 Cell::from(state(node.state).to_owned()),
                 Cell::from(pods.evicted.to_string()),
                 Cell::from(left.to_string()),
-                Cell::from(node.message.to_string()),
+                Cell::from(super::object::why(node)),
             ]);
         }
         printer.table(&table)?;

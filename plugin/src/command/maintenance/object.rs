@@ -4,7 +4,7 @@ use anyhow::bail;
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::resource::NODE_MAINTENANCES;
 use nodelife_cluster::{ApiError, Cluster, listing};
-use nodelife_core::node_maintenance::NodeMaintenance;
+use nodelife_core::node_maintenance::{BetweenNodes, NodeMaintenance, NodeStatus};
 
 use crate::command::drain::NOT_INSTALLED;
 
@@ -18,6 +18,20 @@ pub(super) fn progress(one: &NodeMaintenance) -> String {
         },
         str::to_owned,
     )
+}
+
+/// Why a node is not drained, or what the next one waits for.
+pub(super) fn why(node: &NodeStatus) -> String {
+    let next = match node.next_waits_for {
+        Some(BetweenNodes::Soak) => "the next node waits for the soak after it",
+        Some(BetweenNodes::Gate) => "the next node waits for its gate",
+        None => "",
+    };
+    let parts = [node.message.as_str(), next].into_iter();
+    parts
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// Reads the object of this name.

@@ -10,11 +10,11 @@ use nodelife_core::node_maintenance::{NodeMaintenance, NodeState};
 use nodelife_core::text::Str;
 use nodelife_drain::DrainStatus;
 
-use super::object::get;
+use super::object::{get, why};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
-/// Follows a maintenance to its end; the exit status is that of the drain.
+/// Follows a maintenance to its end, or until it is refused; the exit status is that of the drain.
 pub(super) async fn watch(
     cluster: &Cluster,
     name: &str,
@@ -26,14 +26,18 @@ pub(super) async fn watch(
     seen.print(&first, printer);
     let mut last = first;
     loop {
-        if last.status.finished_at.is_some() {
-            let status = last.status.exit_status.unwrap_or_default();
-            let drained = last.status.progress.as_deref().unwrap_or("no");
-            printer.note(format_args!(
-                "nodemaintenance/{name}: {}: {drained} nodes drained",
-                last.state()
-            ));
-            return Ok(DrainStatus::of_code(status).into());
+        if let Some(code) = last.status.exit_status {
+            if last.status.finished_at.is_none() {
+                let text = "refused as things are; the controller looks again from time to time";
+                printer.note(format_args!("nodemaintenance/{name}: {text}"));
+            } else {
+                let drained = last.status.progress.as_deref().unwrap_or("no");
+                printer.note(format_args!(
+                    "nodemaintenance/{name}: {}: {drained} nodes drained",
+                    last.state()
+                ));
+            }
+            return Ok(DrainStatus::of_code(code).into());
         }
         match next(&mut watch, &last.metadata.uid, printer).await? {
             Some(now) => last = now,
@@ -95,7 +99,7 @@ async fn next(
 struct Seen {
     state: String,
     blocked: Str,
-    nodes: BTreeMap<Str, (NodeState, Str)>,
+    nodes: BTreeMap<Str, (NodeState, String)>,
     pods: BTreeMap<(Str, Str), Str>,
 }
 
@@ -114,14 +118,11 @@ impl Seen {
             self.blocked = blocked;
         }
         for node in &one.status.nodes {
-            let now = (node.state, node.message.clone());
+            let now = (node.state, why(node));
             if self.nodes.get(&node.name) != Some(&now) {
-                let colon = if node.message.is_empty() { "" } else { ": " };
+                let colon = if now.1.is_empty() { "" } else { ": " };
                 let state = super::describe::state(node.state);
-                printer.note(format_args!(
-                    "node/{}: {state}{colon}{}",
-                    node.name, node.message
-                ));
+                printer.note(format_args!("node/{}: {state}{colon}{}", node.name, now.1));
                 self.nodes.insert(node.name.clone(), now);
             }
         }

@@ -4,6 +4,7 @@ mod edges;
 mod gates;
 mod give_back;
 mod kills;
+mod leaders;
 mod limits;
 mod objects;
 pub(crate) mod replica;

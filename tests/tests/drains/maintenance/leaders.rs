@@ -1,0 +1,303 @@
+//! What a maintenance has begun outlives the leader that began it.
+
+use http::Method;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, DeleteParams};
+use nodelife_tests::fixture::{NodeFixture, PodFixture};
+use nodelife_tests::proxy::{Fault, FaultRule};
+use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
+use serde_json::{Value, json};
+
+use super::gates::set_condition;
+use super::replica::Replica;
+use super::support::Scene;
+use super::waits::at;
+use super::{plane, web};
+
+async fn create_nodes(scene: &Scene<'_>, names: &[&str]) {
+    for name in names {
+        NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
+    }
+}
+
+/// Another maintenance is carried out to its end: whoever leads now has seen all of them.
+async fn is_led(scene: &Scene<'_>, node: &str) {
+    scene.create(node, &json!({"nodes": [node]})).await;
+    assert_eq!(scene.wait_for_end(node).await, 0);
+}
+
+#[tokio::test]
+async fn another_leader_keeps_what_is_between_nodes() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let all = ["a1", "a2", "b1", "b2", "c1", "c2", "c3", "x", "y"];
+    create_nodes(&scene, &all).await;
+    let one = scene.start("one");
+    let gate = json!({"nodeCondition": {"type": "Upgraded", "status": "True"}});
+    let gated = json!({"nodes": ["a1", "a2"], "gate": gate});
+    scene.create("gated", &gated).await;
+    let soaks = json!({"nodes": ["b1", "b2"], "soak": "1h"});
+    scene.create("soaks", &soaks).await;
+    // A third of its own nodes; those of others only make it stricter.
+    let limited = json!({"nodes": ["c1", "c2", "c3"], "maxUnavailable": "100%"});
+    scene.create("limited", &limited).await;
+    let out = async |names: &[&str]| {
+        let mut out = Vec::new();
+        for name in names {
+            if scene.is_cordoned(name).await {
+                out.push((*name).to_owned());
+            }
+        }
+        out
+    };
+    for (name, node) in [("gated", "a1"), ("soaks", "b1")] {
+        scene.wait_for_node(name, node, "Drained").await;
+    }
+    let told = scene.wait_for("limited", "Blocked", "MaxUnavailable").await;
+    assert!(told.contains("of at most 3"), "{told}");
+    let before = out(&all).await;
+    one.kill().await.unwrap();
+    let two = scene.start("two");
+    is_led(&scene, "x").await;
+    let held = |status: &Value, node: &str| {
+        let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
+        let found = nodes.into_iter().find(|one| one["name"] == node);
+        found.unwrap_or_default()["nextWaitsFor"].clone()
+    };
+    assert_eq!(held(&scene.status("gated").await.unwrap(), "a1"), "Gate");
+    assert_eq!(held(&scene.status("soaks").await.unwrap(), "b1"), "Soak");
+    let now = out(&all[..7]).await;
+    assert_eq!(now, before);
+    set_condition(&scene, "a1", "Upgraded").await;
+    assert_eq!(scene.wait_for_end("gated").await, 0);
+    is_led(&scene, "y").await;
+    assert!(!scene.is_cordoned("b2").await);
+    for name in ["gated", "soaks", "limited", "x", "y"] {
+        scene.cancel(name).await;
+    }
+    scene.nothing_is_left(&all).await;
+    two.terminate(TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
+async fn another_leader_waits_for_the_same_replacements() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "replaced").await.unwrap();
+    web(&scene, &namespace).await;
+    create_nodes(&scene, &["x"]).await;
+    for name in ["b", "c", "x"] {
+        scene.cordon(name, true).await;
+    }
+    let one = scene.start("one");
+    let spec = json!({"nodes": ["a", "b"], "drain": {"force": true, "waitReady": true, "implicitBudget": "none", "disableEviction": true}});
+    scene.create("replaced", &spec).await;
+    scene.wait_for_node("replaced", "a", "Settling").await;
+    one.terminate(TIMEOUT).await.unwrap();
+    let two = scene.start("two");
+    is_led(&scene, "x").await;
+    scene.wait_for_node("replaced", "a", "Settling").await;
+    assert_eq!(scene.node_state("replaced", "b").await.unwrap(), "Waiting");
+    scene.cordon("c", false).await;
+    assert_eq!(scene.wait_for_end("replaced").await, 0);
+    for name in ["replaced", "x"] {
+        scene.cancel(name).await;
+    }
+    scene.nothing_is_left(&["a", "b", "x"]).await;
+    two.terminate(TIMEOUT).await.unwrap();
+}
+
+/// Its deadline comes, a node of it is replaced, and another one is deleted, while nobody leads.
+#[tokio::test]
+async fn what_happens_without_a_leader_is_seen_by_the_next() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "alone").await.unwrap();
+    web(&scene, &namespace).await;
+    create_nodes(&scene, &["d", "e", "x"]).await;
+    let held = json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}});
+    scene.budget(&namespace, "web", held).await;
+    let before = scene.settled_specs(&["a", "b", "d", "e"]).await;
+    let one = scene.start("one");
+    let drain = json!({"onImpossible": "wait", "undoOnFailure": true, "nodeConditions": true});
+    let ends = json!({"nodes": ["a", "e"], "drain": drain});
+    scene.create("ends", &ends).await;
+    scene
+        .create("deleted", &json!({"nodes": ["b", "d"], "drain": drain}))
+        .await;
+    for name in ["ends", "deleted"] {
+        scene.wait_for(name, "Blocked", "PodsBlocked").await;
+    }
+    one.kill().await.unwrap();
+    scene.patch("ends", &json!({"deadline": at(0)})).await;
+    let nodes: Api<Node> = Api::all(scene.admin.clone());
+    nodes.delete("d", &DeleteParams::default()).await.unwrap();
+    create_nodes(&scene, &["d"]).await;
+    let two = scene.start("two");
+    assert_eq!(scene.wait_for_end("ends").await, 1);
+    assert_eq!(scene.node_state("ends", "a").await.unwrap(), "NotDrained");
+    scene
+        .are_given_back(&[before[0].clone(), before[3].clone()])
+        .await;
+    scene.wait_for_node("deleted", "d", "NotDrained").await;
+    assert!(!scene.is_cordoned("d").await);
+    // Deleted before a leader comes: the node whose turn had not come is given back, too.
+    two.kill().await.unwrap();
+    let delete = ["delete", "nodemaintenance", "deleted", "--wait=false"];
+    scene.kubectl.run(delete).await.unwrap().success().unwrap();
+    let three = scene.start("three");
+    scene.nothing_is_left_soon(&["a", "b", "d", "e"]).await;
+    three.terminate(TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_be_written_holds_up_no_other() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    create_nodes(&scene, &["a", "b", "c"]).await;
+    let before = scene.settled_specs(&["a", "b", "c"]).await;
+    let replica = Replica::start(&plane, "replica-one");
+    scene
+        .create("three", &json!({"nodes": ["a", "b", "c"]}))
+        .await;
+    assert_eq!(scene.wait_for_end("three").await, 0);
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422,
+        "reason": "Invalid", "message": "node b is held by the hardware team",
+    });
+    let denied = || {
+        let denied = Fault::Answer {
+            status: 422,
+            headers: vec![("content-type", "application/json".to_owned())],
+            body: status.to_string(),
+        };
+        let denied = FaultRule::new(denied).method(Method::PATCH);
+        denied.path("/api/v1/nodes/b")
+    };
+    replica.proxy.fault(denied());
+    let delete = ["delete", "nodemaintenance", "three", "--wait=false"];
+    scene.kubectl.run(delete).await.unwrap().success().unwrap();
+    let others = [before[0].clone(), before[2].clone()];
+    scene.are_given_back(&others).await;
+    wait_until("the node by its name", TIMEOUT, async || {
+        let blocked = scene.condition("three", "Blocked").await?;
+        let told = blocked["message"].as_str().unwrap_or_default();
+        Ok(told
+            .contains("b: ")
+            .then(|| assert!(told.contains("hardware team"), "{told}")))
+    })
+    .await
+    .unwrap();
+    assert!(scene.is_cordoned("b").await);
+    replica.proxy.heal();
+    scene.are_given_back(&before).await;
+
+    // The others are drained meanwhile.
+    replica.proxy.fault(denied());
+    scene
+        .create("others", &json!({"nodes": ["a", "b", "c"]}))
+        .await;
+    let told = scene.wait_for("others", "Blocked", "Impossible").await;
+    assert!(told.contains("hardware team"), "{told}");
+    for node in ["a", "c"] {
+        scene.wait_for_node("others", node, "Drained").await;
+    }
+    replica.proxy.heal();
+    assert_eq!(scene.wait_for_end("others").await, 0);
+    scene.cancel("others").await;
+    scene.are_given_back(&before).await;
+    replica.terminate().await;
+}
+
+#[tokio::test]
+async fn drained_nodes_stay_cordoned_and_what_is_refused_is_looked_at_again() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "again").await.unwrap();
+    create_nodes(&scene, &["a", "b", "c"]).await;
+    let controller = scene.start("one");
+    is_led(&scene, "a").await;
+    let undo = scene.nodelife(&["drain", "a", "--undo"]).await;
+    assert_eq!(undo.status, Some(4), "{}", undo.stderr);
+    assert!(undo.stderr.contains("nodemaintenance/a"), "{}", undo.stderr);
+    scene.cordon("a", false).await;
+    let told = scene.wait_for("a", "Cordoned", "Uncordoned").await;
+    assert!(told.contains("somebody uncordoned a"), "{told}");
+    scene.cordon("a", true).await;
+    scene.wait_for("a", "Cordoned", "Cordoned").await;
+
+    // A pod with data that nobody agreed to lose.
+    let pod = PodFixture::new("data")
+        .spec(json!({"volumes": [{"name": "data", "emptyDir": {}}]}))
+        .running_on("b");
+    pod.create(&namespace).await.unwrap();
+    let detached = scene
+        .nodelife(&["drain", "b", "--detach=b", "--force"])
+        .await;
+    assert_eq!(detached.status, Some(4), "{}", detached.stderr);
+    assert!(
+        detached.stderr.contains("/data on b"),
+        "{}",
+        detached.stderr
+    );
+    let unknown = scene
+        .nodelife(&["drain", "c", "typo", "--detach=typo"])
+        .await;
+    assert_eq!(unknown.status, Some(1), "{}", unknown.stderr);
+    scene
+        .create("b", &json!({"nodes": ["b"], "drain": {"force": true}}))
+        .await;
+    let told = scene.wait_for("b", "Blocked", "Refused").await;
+    assert!(told.contains("data"), "{told}");
+    let described = scene.nodelife(&["maintenance", "describe", "b"]).await;
+    assert!(described.stdout.contains("data"), "{}", described.stdout);
+    // A named node that is deleted before the drain begins is done.
+    let later =
+        json!({"nodes": ["b", "c"], "drain": {"force": true}, "window": {"start": at(3600)}});
+    scene.create("later", &later).await;
+    wait_until("the node to be noted", TIMEOUT, async || {
+        let status = scene.status("later").await?;
+        Ok((status["nodes"].as_array().map(Vec::len) == Some(2)).then_some(()))
+    })
+    .await
+    .unwrap();
+    let nodes: Api<Node> = Api::all(scene.admin.clone());
+    nodes.delete("c", &DeleteParams::default()).await.unwrap();
+    let delete = ["delete", "pod", "data", "-n", &namespace.name, "--now"];
+    scene.kubectl.run(delete).await.unwrap().success().unwrap();
+    assert_eq!(scene.wait_for_end("b").await, 0);
+    scene.cancel("b").await;
+    scene
+        .patch("later", &json!({"window": {"start": at(-1)}}))
+        .await;
+    assert_eq!(scene.wait_for_end("later").await, 0);
+    assert_eq!(scene.node_state("later", "c").await.unwrap(), "Drained");
+    for name in ["a", "later"] {
+        scene.cancel(name).await;
+    }
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+/// A drain that runs goes by the deadline that it has now.
+#[tokio::test]
+async fn a_new_deadline_holds_at_once() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "deadline").await.unwrap();
+    web(&scene, &namespace).await;
+    let held = json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}});
+    scene.budget(&namespace, "web", held).await;
+    let controller = scene.start("one");
+    let spec = json!({"nodes": ["a"], "drain": {"onImpossible": "wait"}, "deadline": at(3600)});
+    scene.create("moved", &spec).await;
+    let told = scene.wait_for("moved", "Blocked", "PodsBlocked").await;
+    assert!(
+        told.contains("budget deadline/web") || told.contains("/web"),
+        "{told}"
+    );
+    scene.patch("moved", &json!({"deadline": at(1)})).await;
+    assert_eq!(scene.wait_for_end("moved").await, 5);
+    scene.cancel("moved").await;
+    scene.nothing_is_left(&["a"]).await;
+    controller.terminate(TIMEOUT).await.unwrap();
+}
