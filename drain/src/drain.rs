@@ -55,16 +55,6 @@ impl Prepared {
         }
     }
 
-    /// The nodes that are refused, and why.
-    pub fn refused_nodes(&self) -> &BTreeMap<Str, String> {
-        const NONE: &BTreeMap<Str, String> = &BTreeMap::new();
-        match self {
-            Self::Refused { nodes, .. } => nodes,
-            Self::Planned { .. } => NONE,
-            Self::Ready(drain) => &drain.refusals().nodes,
-        }
-    }
-
     /// The plan; none where a right is missing.
     pub fn plan(&self) -> Option<&DrainPlan> {
         match self {
