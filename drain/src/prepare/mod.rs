@@ -12,7 +12,7 @@ use nodelife_cluster::Cluster;
 use nodelife_core::snapshot::Snapshot;
 use nodelife_drain_plan::{Action, DrainPlan};
 
-use crate::drain::{Drain, Prepared};
+use crate::drain::{Drain, Prepared, Refusals};
 use crate::executor::ExecutorOptions;
 use crate::reporter::DrainStatus;
 use crate::reporter::Reporter;
@@ -86,11 +86,7 @@ pub async fn prepare(
     };
     let (plan, refusals) = refuse(request, plan, &mut view, make, reporter);
     if refusals.all {
-        return Ok(Prepared::Refused {
-            status: refusals.status,
-            plan: Some(Box::new(plan)),
-            nodes: refusals.nodes,
-        });
+        return Ok(refused(refusals, plan));
     }
     if drains {
         let mut missing = view
@@ -170,6 +166,14 @@ pub fn plan_snapshot(
     } else {
         Prepared::Planned { status, plan }
     })
+}
+
+fn refused(refusals: Refusals, plan: DrainPlan) -> Prepared {
+    Prepared::Refused {
+        status: refusals.status,
+        plan: Some(Box::new(plan)),
+        nodes: refusals.nodes,
+    }
 }
 
 fn not_allowed(missing: &str, reporter: &mut dyn Reporter) -> Prepared {
