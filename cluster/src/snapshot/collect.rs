@@ -11,6 +11,7 @@ use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
 use super::access;
+use super::complete::note_undecodable;
 use super::gathered::append;
 use super::kinds::{Kind, Visitor, each_kind};
 use crate::client::Cluster;
@@ -235,14 +236,21 @@ impl<N: Fn(SourceProgress) + Send + Sync> Visitor for Lists<'_, N> {
             };
             let listed = cluster.list(kind.listing, &kind.filter(), progress).await;
             let fill = listed.map(|mut listed| -> Fill {
+                let mut is_partial = !listed.unreadable.is_empty();
                 if source == Source::Workloads {
                     // An owner that is not in a list is taken for gone.
+                    is_partial = false;
                     let unreadable = listed.unreadable.into_iter();
                     let there =
                         unreadable.map(|one| T::of_metadata(one.metadata, kind.listing.kind));
                     listed.items.extend(there);
                 }
-                Box::new(move |snapshot| append((kind.list)(snapshot), listed.items))
+                Box::new(move |snapshot| {
+                    append((kind.list)(snapshot), listed.items);
+                    if is_partial {
+                        note_undecodable(snapshot, source);
+                    }
+                })
             });
             (source, fill)
         };

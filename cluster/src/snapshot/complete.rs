@@ -58,15 +58,20 @@ pub(super) fn complete(all: Gathered) -> (Snapshot, Vec<Str>) {
         }
     }
     for (source, _) in undecodable {
-        let part = match source {
-            Source::Nodes => Source::AllNodes,
-            Source::Pods => Source::AllPods,
-            other => other,
-        };
-        let why = "the input has some that cannot be decoded".to_owned();
-        note(&mut snapshot, part, Some(why));
+        note_undecodable(&mut snapshot, source);
     }
     (snapshot, contradictory_nodes)
+}
+
+/// Notes that some objects of this source are there and cannot be decoded.
+pub(super) fn note_undecodable(snapshot: &mut Snapshot, source: Source) {
+    let part = match source {
+        Source::Nodes => Source::AllNodes,
+        Source::Pods => Source::AllPods,
+        other => other,
+    };
+    let why = "some objects cannot be decoded".to_owned();
+    note(snapshot, part, Some(why));
 }
 
 /// Notes why a source is not here in full, unless it is not here at all.
