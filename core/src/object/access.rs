@@ -73,6 +73,9 @@ pub struct SigningRequestSpec {
     pub signer_name: Str,
     #[serde(deserialize_with = "nullable")]
     pub username: Str,
+    /// The user's groups.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
+    pub groups: Vec<Str>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -45,3 +45,15 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
 ];
+
+/// The users of bootstrap tokens have any name; their group is the documented one.
+#[test]
+fn a_kubelet_that_bootstraps_is_not_a_node_yet() {
+    let mut snapshot = super::cluster::healthy();
+    let signer = "kubernetes.io/kube-apiserver-client-kubelet";
+    signing(&mut snapshot, signer, "kubelet-bootstrap", 1, 60);
+    let requests = snapshot.signing_requests.as_mut().unwrap();
+    let request = requests.last_mut().unwrap();
+    request.spec.groups = vec!["system:bootstrappers".into()];
+    assert!(!super::finds(&snapshot, "NL-AUT-002"));
+}

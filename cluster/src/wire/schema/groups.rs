@@ -76,8 +76,11 @@ static VOLUME_COUNT: [Field; 1] = [shown(1, "count", Int)];
 pub(crate) static SIGNING_REQUEST: [Field; 3] =
     object(&SIGNING_REQUEST_SPEC, &SIGNING_REQUEST_STATUS);
 
-static SIGNING_REQUEST_SPEC: [Field; 2] =
-    [field(7, "signerName", Text), field(2, "username", Text)];
+static SIGNING_REQUEST_SPEC: [Field; 3] = [
+    field(7, "signerName", Text),
+    field(2, "username", Text),
+    field(4, "groups", Texts),
+];
 
 static SIGNING_REQUEST_STATUS: [Field; 1] =
     [field(1, "conditions", Messages(&SIGNING_REQUEST_CONDITION))];
