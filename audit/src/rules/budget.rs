@@ -273,7 +273,8 @@ fn unhealthy(context: &Context<'_>, findings: &mut Findings<'_>) {
 
 fn bare(context: &Context<'_>, findings: &mut Findings<'_>) {
     let pods = context.evictable_pods().filter(|pod| is_bound(pod));
-    for pod in pods.filter(|pod| pod.metadata.controller().is_none()) {
+    // Owners that do not call themselves a controller make their pods again too: OLM's catalogs.
+    for pod in pods.filter(|pod| pod.metadata.owner_references.is_empty()) {
         let node = pod.spec.node_name.as_str();
         let found = FindingBuilder::pod(pod, "no controller; on {node}");
         findings.push(found.with("node", Fact::name(node)));

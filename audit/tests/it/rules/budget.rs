@@ -140,3 +140,17 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
 ];
+
+/// OLM's catalog operator makes the pods of its catalogs again.
+#[test]
+fn a_pod_with_an_owner_that_is_no_controller_is_not_bare() {
+    let mut snapshot = super::cluster::healthy();
+    let pod = first_pod(&mut snapshot, "cart");
+    let mut owners: Vec<_> = pod.metadata.owner_references.to_vec();
+    for owner in &mut owners {
+        owner.kind = "CatalogSource".into();
+        owner.controller = false;
+    }
+    pod.metadata.owner_references = owners.into();
+    assert!(!super::finds(&snapshot, "NL-PDB-005"));
+}
