@@ -28,6 +28,18 @@ pub enum Provider {
     Rke2,
 }
 
+/// Whether AKS made the node. acs-engine and aks-engine set two of its labels as well; the resource
+/// group that AKS makes for its nodes is called `MC_…` unless the user gives it a name.
+fn is_aks(node: &Node) -> bool {
+    node.metadata.labels.iter().any(|(key, value)| {
+        match key.strip_prefix("kubernetes.azure.com/") {
+            None | Some("role") => false,
+            Some("cluster") => value.starts_with("MC_"),
+            Some(_) => true,
+        }
+    })
+}
+
 impl Provider {
     /// The provider of this name, as it is written on the command line.
     pub fn parse(name: &str) -> Option<Self> {
@@ -61,7 +73,7 @@ impl Provider {
             Some(Self::Eks)
         } else if version.contains("-gke.") || labelled("cloud.google.com/gke-") {
             Some(Self::Gke)
-        } else if labelled("kubernetes.azure.com/") {
+        } else if is_aks(node) {
             Some(Self::Aks)
         } else {
             None
@@ -348,6 +360,21 @@ mod tests {
         let key = "kubernetes.azure.com/sku-memory".into();
         node.metadata.labels.insert(key, "8".into());
         assert_eq!(kept(&node), 1843 + 750, "in gibibytes");
+    }
+
+    #[test]
+    fn clusters_that_people_made_with_acs_engine_are_not_of_aks() {
+        let of = |key: &'static str, value: &'static str| {
+            let mut node = Node::default();
+            let labels = &mut node.metadata.labels;
+            labels.insert("kubernetes.azure.com/role".into(), "agent".into());
+            labels.insert(key.into(), value.into());
+            Provider::of(&node)
+        };
+        let (aks, cluster) = (Some(Provider::Aks), "kubernetes.azure.com/cluster");
+        assert_eq!(of(cluster, "k8s-production"), None);
+        assert_eq!(of(cluster, "MC_shop_shop_westeurope"), aks);
+        assert_eq!(of("kubernetes.azure.com/agentpool", "nodepool1"), aks);
     }
 
     #[test]
