@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::owners::{OwnedPods, Owner, by_owner};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::machine::NodeMachine;
-use nodelife_core::object::{Budget, Lease, Node, Pod, Workload, WorkloadKind};
+use nodelife_core::object::{Budget, Lease, Node, NodeCondition, Pod, Workload, WorkloadKind};
 use nodelife_core::quantity::Quantity;
 use nodelife_core::request;
 use nodelife_core::request::{Amounts, ByContainers};
@@ -32,6 +32,8 @@ pub struct Context<'a> {
     pub zones: ZoneReport,
     nodes: HashMap<&'a str, &'a Node>,
     leases: HashMap<&'a str, &'a Lease>,
+    /// Seconds that the clocks of nodes are ahead.
+    clocks_ahead: HashMap<&'a str, i64>,
     machines: OnceLock<Vec<&'a Node>>,
     pods: OnceLock<HashMap<&'a str, Vec<&'a Pod>>>,
     workloads: OnceLock<HashMap<&'a str, &'a Workload>>,
@@ -56,6 +58,11 @@ impl<'a> Context<'a> {
         let settings = settings.unwrap_or_else(|| zone::Settings::for_version(server));
         let by_name = |node: &'a Node| (node.metadata.name.as_str(), node);
         let lease_by_name = |lease: &'a Lease| (lease.metadata.name.as_str(), lease);
+        let leases: HashMap<_, _> = snapshot.leases.iter().map(lease_by_name).collect();
+        let ahead = snapshot.nodes.iter().filter_map(|node| {
+            let name = node.metadata.name.as_str();
+            Some((name, clock_ahead(node, leases.get(name).copied(), now)?))
+        });
         Self {
             snapshot,
             now,
@@ -63,7 +70,8 @@ impl<'a> Context<'a> {
             settings,
             zones: ZoneReport::of(&snapshot.nodes, &settings, Some(now)),
             nodes: snapshot.nodes.iter().map(by_name).collect(),
-            leases: snapshot.leases.iter().map(lease_by_name).collect(),
+            clocks_ahead: ahead.collect(),
+            leases,
             machines: OnceLock::new(),
             pods: OnceLock::new(),
             workloads: OnceLock::new(),
@@ -227,6 +235,28 @@ impl<'a> Context<'a> {
         self.now.duration_since(then).as_secs()
     }
 
+    /// Seconds that the node's clock is ahead, if it is.
+    pub fn clock_ahead(&self, node: &Node) -> Option<i64> {
+        self.clocks_ahead.get(node.metadata.name.as_str()).copied()
+    }
+
+    /// Whole seconds since a time by the node's own clock.
+    pub fn seconds_by_clock_of(&self, node: &Node, then: Timestamp) -> i64 {
+        let ahead = self.clock_ahead(node).unwrap_or_default();
+        self.seconds_since(then).saturating_add(ahead).max(0)
+    }
+
+    /// For how many seconds the condition has had its status, if known.
+    pub fn lasts(&self, node: &Node, condition: &NodeCondition) -> Option<i64> {
+        let since = condition.last_transition_time?;
+        // Unknown is set by the control plane, with its own clock.
+        Some(if condition.status == "Unknown" {
+            self.seconds_since(since).max(0)
+        } else {
+            self.seconds_by_clock_of(node, since)
+        })
+    }
+
     /// Seconds since the object was created, if known.
     pub fn age(&self, meta: &nodelife_core::object::Meta) -> Option<i64> {
         meta.creation_timestamp.map(|then| self.seconds_since(then))
@@ -267,6 +297,25 @@ impl<'a> Context<'a> {
         };
         self.workloads.get_or_init(all).get(uid).copied()
     }
+}
+
+/// Seconds that the newest time that the node itself wrote is after `now`.
+fn clock_ahead(node: &Node, lease: Option<&Lease>, now: Timestamp) -> Option<i64> {
+    /// A list request can take this long.
+    const TOLERATED: i64 = 5;
+    let conditions = node.status.conditions.iter();
+    let posted = conditions
+        .filter(|condition| condition.status != "Unknown")
+        .flat_map(|condition| {
+            [
+                condition.last_heartbeat_time,
+                condition.last_transition_time,
+            ]
+        });
+    let renewed = lease.and_then(|lease| lease.spec.renew_time);
+    let newest = posted.chain([renewed]).flatten().max()?;
+    let ahead = newest.duration_since(now).as_secs();
+    (ahead > TOLERATED).then_some(ahead)
 }
 
 /// The node's capacity of a resource; none if it is absent or invalid.

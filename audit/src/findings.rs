@@ -22,6 +22,7 @@ pub struct FindingBuilder<'a> {
     pub(super) subject: Subject,
     statement: Statement,
     severity: Option<Severity>,
+    fix: Option<&'static str>,
     confidence: Confidence,
     nodes: Vec<&'a str>,
     /// The value of [`SKIP_ANNOTATION`].
@@ -80,6 +81,7 @@ impl<'a> FindingBuilder<'a> {
             },
             statement: says.into(),
             severity: None,
+            fix: None,
             confidence: Confidence::Measured,
             nodes: Vec::new(),
             skip: None,
@@ -127,6 +129,13 @@ impl<'a> FindingBuilder<'a> {
         } else {
             self
         }
+    }
+
+    /// Overrides the rule's fix.
+    #[must_use]
+    pub fn fix(mut self, fix: &'static str) -> Self {
+        self.fix = Some(fix);
+        self
     }
 
     /// Marks the finding as concluded, not measured.
@@ -206,7 +215,7 @@ impl Findings<'_> {
             template: found.statement.template,
             evidence: found.statement.facts,
             confidence: found.confidence,
-            fix: self.fix.into(),
+            fix: found.fix.unwrap_or(self.fix).into(),
             link: self.link.into(),
         });
     }

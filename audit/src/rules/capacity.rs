@@ -70,8 +70,9 @@ pub(super) const RULES: &[Rule] = &[
         id: "NL-CAP-007",
         severity: Severity::Error,
         sources: &[Source::Nodes],
-        title: "the pod ranges of several nodes overlap",
-        why: "Two pods can get the same address, so packets can reach the wrong node.",
+        title: "a node's pod range overlaps that of another node, or has a node's address in it",
+        why: "Two pods, or a pod and a machine, can get the same address, so packets can reach the \
+              wrong one.",
         fix: "Delete the newer node and register it again. Make sure that only one controller \
               allocates pod ranges.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/networking/",
@@ -252,9 +253,19 @@ fn usable((first, last): (u32, u32)) -> i64 {
     (i64::from(last) - i64::from(first) + 1 - 3).max(0)
 }
 
+/// Whether the network plugin says that it gives the node's pods other addresses than those of
+/// `spec.podCIDR`: OVN-Kubernetes, and Cilium, whose range is its own or a copy.
+fn has_range_of_plugin(node: &Node) -> bool {
+    let annotations = &node.metadata.annotations;
+    let cilium = annotations.get("network.cilium.io/ipv4-pod-cidr");
+    annotations.contains_key("k8s.ovn.org/node-subnets")
+        || cilium.is_some_and(|range| *range != node.spec.pod_cidr)
+}
+
 /// IPv4 ranges of the node with the number of pods that it takes.
 fn ranges<'a>(context: &Context<'a>) -> Vec<(&'a Node, (u32, u32), i64)> {
-    let ranges = context.nodes().filter_map(|node| {
+    let in_use = context.nodes().filter(|node| !has_range_of_plugin(node));
+    let ranges = in_use.filter_map(|node| {
         let mut cidrs = node.spec.pod_cidrs.iter().chain([&node.spec.pod_cidr]);
         let range = cidrs.find_map(|cidr| range(cidr))?;
         Some((node, range, allocatable(node, "pods")?.value()?))
@@ -270,13 +281,18 @@ fn too_few_addresses(context: &Context<'_>, findings: &mut Findings<'_>) {
             let found = FindingBuilder::node(node, says)
                 .with("pods", pods)
                 .with("addresses", addresses);
-            // A network plugin may assign addresses of its own.
-            findings.push(found.inferred());
+            // A network plugin may assign addresses of its own, and Calico does unless it is told
+            // to use `spec.podCIDR`.
+            let key = "projectcalico.org/IPv4Address";
+            let is_calico = node.metadata.annotations.contains_key(key);
+            let found = found.inferred();
+            findings.push(found.severity_if(is_calico, Severity::Info));
         }
     }
 }
 
 fn overlap(context: &Context<'_>, findings: &mut Findings<'_>) {
+    machines_in_range(context, findings);
     let mut ranges = ranges(context);
     ranges.sort_by_key(|(_, range, _)| *range);
     for pair in ranges.windows(2) {
@@ -287,6 +303,32 @@ fn overlap(context: &Context<'_>, findings: &mut Findings<'_>) {
             let name = other.metadata.name.as_str();
             let found = FindingBuilder::node(node, "its pod range overlaps that of {other}");
             findings.push(found.on(name).with("other", Fact::name(name)));
+        }
+    }
+}
+
+/// Nodes' own addresses in a pod range: one finding for each range.
+fn machines_in_range(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (node, (first, last), _) in ranges(context) {
+        let is_inside = |node: &&Node| {
+            let mut addresses = node.status.addresses.iter();
+            addresses.any(|own| {
+                let address = own.address.parse::<Ipv4Addr>().map(u32::from);
+                own.kind == "InternalIP" && address.is_ok_and(|a| (first..=last).contains(&a))
+            })
+        };
+        let inside: Vec<_> = (context.nodes().filter(is_inside))
+            .map(|node| node.metadata.name.as_str())
+            .collect();
+        if !inside.is_empty() {
+            let says = "its pod range {range} contains the addresses of {nodes}";
+            let cidr = Fact::name(&node.spec.pod_cidr);
+            let found = FindingBuilder::node(node, says).with("range", cidr);
+            let found = found.with("nodes", Fact::names(inside.iter().copied()));
+            findings.push(found.on_all(inside).fix(
+                "Give pods a range that the network of the machines does not use \
+                 (--cluster-cidr, and the network plugin's pool).",
+            ));
         }
     }
 }

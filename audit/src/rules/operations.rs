@@ -221,7 +221,7 @@ fn drain_conditions<'a>(context: &Context<'a>, node: &'a Node) -> Option<Finding
         let condition = node
             .condition(kind)
             .filter(|found| found.status == "True")?;
-        let seconds = context.seconds_since(condition.last_transition_time?);
+        let seconds = context.lasts(node, condition)?;
         Some(seconds).filter(|seconds| *seconds > SETTLED)
     };
     let (underway, drained) = (seconds(DRAIN_IN_PROGRESS), seconds(DRAINED));

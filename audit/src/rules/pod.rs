@@ -58,9 +58,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "pods are Ready although their node is not",
-        why: "When a node fails, the node lifecycle controller sets the Ready condition of its \
-              pods to False. If it does not, Services still send traffic to these pods, and it is \
-              lost.",
+        why: "Services send traffic to these pods. When a node falls silent, the node lifecycle \
+              controller sets the Ready condition of its pods to False. While the kubelet itself \
+              reports that the node is not ready, it leaves them as they are.",
         fix: "Check kube-controller-manager.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#condition",
         check: Check::Node(ready_on_dead),
@@ -182,8 +182,8 @@ fn failed<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a
 }
 
 fn ready_on_dead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    let since = node.condition("Ready")?.last_transition_time?;
-    if node.is_ready() || context.seconds_since(since) <= SETTLED {
+    let condition = node.condition("Ready")?;
+    if node.is_ready() || context.lasts(node, condition)? <= SETTLED {
         return None;
     }
     let ready: Vec<_> = context
@@ -192,9 +192,19 @@ fn ready_on_dead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
         .map(|pod| pod.metadata.name.as_str())
         .collect();
     (!ready.is_empty()).then(|| {
-        FindingBuilder::node(node, "{pods} still Ready: {names}")
+        let found = FindingBuilder::node(node, "{pods} still Ready: {names}")
             .with("pods", Fact::count(ready.len(), "pod"))
-            .with("names", Fact::names(ready))
+            .with("names", Fact::names(ready));
+        // `monitorNodeHealth` changes pods only where it has set Unknown itself
+        // (`pkg/controller/nodelifecycle/node_lifecycle_controller.go`, v1.36.3).
+        if condition.status == "False" {
+            found.severity(Severity::Info).fix(
+                "Repair the node, or delete or drain the pods: they stay in Services while the \
+                 kubelet lives.",
+            )
+        } else {
+            found
+        }
     })
 }
 

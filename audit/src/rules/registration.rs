@@ -146,6 +146,33 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+/// Whether the nodes are one machine that was registered again under another name: all but one are
+/// silent, and the identities of the operating system and its address are the same.
+fn is_renamed(nodes: &[&Node]) -> bool {
+    let is_silent = |node: &&&Node| {
+        node.condition("Ready")
+            .is_some_and(|c| c.status == "Unknown")
+    };
+    let identities = nodes.iter().map(|node| {
+        let address = addresses(node, "InternalIP").next()?;
+        let machine = identity(&node.status.node_info.machine_id).pop()?;
+        Some((machine, own_system_uuid(node), address))
+    });
+    let identities: BTreeSet<_> = identities.collect();
+    nodes.iter().filter(is_silent).count() + 1 == nodes.len()
+        && identities.len() == 1
+        && !identities.contains(&None)
+}
+
+/// As [`shared`], without the nodes that NL-REG-004 calls one machine.
+fn shared_by_machines<'a>(
+    context: &Context<'a>,
+    value: impl Fn(&'a Node) -> Vec<String>,
+) -> impl Iterator<Item = (String, Vec<&'a Node>)> {
+    let groups = shared(context, value).into_iter();
+    groups.filter(|(_, nodes)| !is_renamed(nodes))
+}
+
 /// Nodes with the same value where each node should have its own.
 fn shared<'a>(
     context: &Context<'a>,
@@ -184,7 +211,7 @@ fn found_shared<'a>(what: &str, value: &str, nodes: &[&'a Node]) -> FindingBuild
 fn same_machine_id(context: &Context<'_>, findings: &mut Findings<'_>) {
     let total = context.snapshot.nodes.len();
     let id = |node: &Node| identity(&node.status.node_info.machine_id);
-    for (id, nodes) in shared(context, id) {
+    for (id, nodes) in shared_by_machines(context, id) {
         let found = found_shared("machine ID", &id, &nodes);
         let same = |value: fn(&Node) -> String| {
             let mut values: Vec<_> = nodes.iter().map(|n| value(n)).collect();
@@ -201,7 +228,7 @@ fn same_machine_id(context: &Context<'_>, findings: &mut Findings<'_>) {
 }
 
 fn same_provider_id(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for (id, nodes) in shared(context, |n| vec![n.spec.provider_id.to_string()]) {
+    for (id, nodes) in shared_by_machines(context, |n| vec![n.spec.provider_id.to_string()]) {
         findings.push(found_shared("providerID", &id, &nodes));
     }
 }
@@ -214,7 +241,17 @@ fn same_address(context: &Context<'_>, findings: &mut Findings<'_>) {
         addresses.map(String::from).collect()
     };
     for (address, nodes) in shared(context, internal) {
-        findings.push(found_shared("InternalIP", &address, &nodes));
+        let found = found_shared("InternalIP", &address, &nodes);
+        findings.push(if is_renamed(&nodes) {
+            let silent = nodes.iter().filter(|node| !node.is_ready());
+            let silent = silent.map(|node| node.metadata.name.as_str());
+            found
+                .and(": one machine that was renamed; delete {silent}")
+                .with("silent", Fact::names(silent))
+                .fix("Delete the Node objects that are silent.")
+        } else {
+            found
+        });
     }
 }
 
@@ -247,7 +284,7 @@ fn is_junk(uuid: &str) -> bool {
 }
 
 fn same_system_uuid(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for (uuid, nodes) in shared(context, |node| identity(&own_system_uuid(node))) {
+    for (uuid, nodes) in shared_by_machines(context, |node| identity(&own_system_uuid(node))) {
         findings.push(found_shared("system UUID", &uuid, &nodes));
     }
 }

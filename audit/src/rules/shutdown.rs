@@ -197,8 +197,7 @@ fn forgotten_taint<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
 fn stuck<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const LONG: i64 = 600;
     let ready = node.condition("Ready").filter(|c| c.status == "Unknown");
-    let since = ready.and_then(|c| c.last_transition_time);
-    let dead = since.map_or(0, |t| context.seconds_since(t));
+    let dead = ready.and_then(|c| context.lasts(node, c)).unwrap_or(0);
     if dead <= LONG || is_out_of_service(node) {
         return None;
     }

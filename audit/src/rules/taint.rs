@@ -52,9 +52,9 @@ pub(super) const RULES: &[Rule] = &[
         id: "NL-TNT-003",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "the node is dead, but its pods are not evicted",
-        why: "The node has no NoExecute taint, because its zone is so disrupted that the \
-              controller has slowed down or stopped evictions.",
+        title: "the node is not ready, but its pods are not evicted",
+        why: "The node has no NoExecute taint: its zone is so disrupted that the controller has \
+              slowed down or stopped evictions, or kube-controller-manager does not do its work.",
         fix: "Run `kubectl nodelife explain zones`. If the node is permanently gone, delete it.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
         check: Check::Node(not_evicted),
@@ -150,8 +150,7 @@ fn contradictions<'a>(
 ) -> impl Iterator<Item = (ConditionTaint, &'a NodeCondition, Option<i64>)> {
     CONDITION_TAINTS.into_iter().filter_map(move |wanted| {
         let condition = node.condition(wanted.condition)?;
-        let since = condition.last_transition_time;
-        let lasts = since.map(|t| context.seconds_since(t));
+        let lasts = context.lasts(node, condition);
         let contradicts = (condition.status == wanted.status) != tainted
             && taint::find(node, wanted.key, NO_SCHEDULE).is_some() == tainted;
         (contradicts && lasts.is_none_or(|lasts| lasts > SETTLED))
@@ -195,35 +194,52 @@ fn taint_left(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
     }
 }
 
-fn not_evicted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    // TaintBasedEvictions is on from 1.13 on.
-    if !waits_for_taint(node) || is_before(node, 13) {
+/// Seconds that the node has been not ready, and by how much the controller's taint is overdue if it
+/// taints in the node's zone at all; none if the node need not have the taint yet.
+fn untainted(context: &Context<'_>, node: &Node) -> Option<(i64, Option<i64>)> {
+    // TaintBasedEvictions is on from 1.13 on. The rate depends on the other nodes of the zone.
+    let is_known = !is_before(node, 13) && context.snapshot.has(Source::AllNodes);
+    if !waits_for_taint(node) || !is_known {
         return None;
     }
-    if !context.snapshot.has(Source::AllNodes) {
-        // The rate depends on the other nodes of the zone.
-        return None;
-    }
-    let since = node.condition("Ready")?.last_transition_time?;
+    let lasts = context.lasts(node, node.condition("Ready")?)?;
     let zone = context.zones.zone_of(&node.metadata.labels)?;
-    let lasts = context.seconds_since(since);
     #[expect(clippy::cast_possible_truncation, reason = "compared in whole seconds")]
     let expected = zone
         .seconds_to_last_taint
-        .map(|seconds| 2 * seconds.ceil() as i64);
-    let limit = i64::from(context.settings.grace_period) + expected.unwrap_or(0);
-    if lasts <= limit {
-        return None;
-    }
+        .map(|seconds| seconds.ceil() as i64);
+    let grace = i64::from(context.settings.grace_period);
+    let late = lasts > grace + 2 * expected.unwrap_or(0);
+    late.then(|| (lasts, expected.map(|expected| lasts - grace - expected)))
+}
+
+pub(super) fn taint_overdue(context: &Context<'_>, node: &Node) -> Option<i64> {
+    untainted(context, node)?.1
+}
+
+fn not_evicted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let (lasts, overdue) = untainted(context, node)?;
     let found = FindingBuilder::node(node, "not ready for {seconds}, and no NoExecute taint: ")
         .with("seconds", Fact::seconds(lasts));
-    Some(if context.zones.all_fully_disrupted {
+    if let Some(overdue) = overdue {
+        let found = found
+            .and("kube-controller-manager should have set it {overdue} ago")
+            .with("overdue", Fact::seconds(overdue));
+        return Some(found.fix(
+            "Check kube-controller-manager: does it run, is it the leader, and is \
+             node-lifecycle-controller enabled?",
+        ));
+    }
+    let found = if context.zones.all_fully_disrupted {
         found.and("every zone is in full disruption, so evictions have stopped")
     } else {
+        found.and("evictions in its zone have stopped")
+    };
+    let is_heard = node.condition("Ready").is_some_and(|c| c.status == "False");
+    Some(if is_heard {
+        found.fix("The kubelet lives: repair the fault that the node's Ready condition names.")
+    } else {
         found
-            .and("its zone is in {zoneState} at {evictionRate} nodes/s")
-            .with("zoneState", format!("{:?}", zone.state))
-            .with("evictionRate", zone.eviction_rate.to_string())
     })
 }
 
@@ -237,6 +253,10 @@ fn both<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
 }
 
 fn half_cordon<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    // As in `taint_missing`.
+    if is_before(node, 12) {
+        return None;
+    }
     let tainted = taint::find(node, UNSCHEDULABLE, NO_SCHEDULE).is_some();
     (tainted != node.spec.unschedulable).then(|| {
         let says = if tainted {
@@ -322,11 +342,17 @@ fn tainted<'a>(node: &'a Node, taint: &Taint, seconds: i64) -> FindingBuilder<'a
 }
 
 /// Whether an agent removes the taint once the node can take pods: NodeReadinessRules, network
-/// plugins, storage drivers, Karpenter.
+/// plugins, storage drivers, Karpenter, Cluster API, Gardener, Istio.
 fn is_startup(key: &str) -> bool {
+    const OTHERS: [&str; 4] = [
+        "karpenter.sh/unregistered",
+        "node.cluster.x-k8s.io/uninitialized",
+        "node.gardener.cloud/critical-components-not-ready",
+        "cni.istio.io/not-ready",
+    ];
     key.starts_with("readiness.k8s.io/")
         || key.ends_with("/agent-not-ready")
-        || key == "karpenter.sh/unregistered"
+        || OTHERS.contains(&key)
 }
 
 fn not_opened(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {

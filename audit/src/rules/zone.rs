@@ -70,7 +70,9 @@ pub(super) const RULES: &[Rule] = &[
 
 fn disrupted(context: &Context<'_>, findings: &mut Findings<'_>) {
     for zone in context.zones.known() {
-        if zone.state == ZoneState::Normal {
+        // NL-ZON-002 says it of all zones; in a zone of one node, no other node is concerned.
+        let is_told = is_all_down(context) || zone.size == 1;
+        if zone.state == ZoneState::Normal || is_told {
             continue;
         }
         let state = if zone.state == ZoneState::FullDisruption {
@@ -105,9 +107,13 @@ fn disrupted(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn all_down(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn is_all_down(context: &Context<'_>) -> bool {
     let has_unknown = context.nodes().any(Node::lacks_conditions);
-    if context.zones.all_fully_disrupted && !has_unknown {
+    context.zones.all_fully_disrupted && !has_unknown
+}
+
+fn all_down(context: &Context<'_>, findings: &mut Findings<'_>) {
+    if is_all_down(context) {
         let zones: Vec<_> = context.zones.zones.iter().filter(|z| z.size > 0).collect();
         let nodes = zones.iter().map(|zone| zone.size).sum();
         let says =
@@ -115,7 +121,19 @@ fn all_down(context: &Context<'_>, findings: &mut Findings<'_>) {
         let found = FindingBuilder::cluster(says)
             .with("nodes", Fact::count(nodes, "node"))
             .with("zones", Fact::count(zones.len(), "zone"));
-        findings.push(found);
+        let is_heard = |node: &Node| node.condition("Ready").is_some_and(|c| c.status == "False");
+        let heard = context.nodes().filter(|node| is_heard(node)).count();
+        findings.push(if heard == 0 {
+            found
+        } else {
+            found
+                .and("; {heard} post Ready=False themselves, so they reach the API server")
+                .with("heard", heard)
+                .fix(
+                    "Repair what the Ready conditions of these nodes name. Check the connection to \
+                     the API server only from nodes that are Unknown.",
+                )
+        });
     }
 }
 

@@ -107,7 +107,7 @@ pub(super) fn etcd<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingB
         return Some(said(node, condition));
     }
     // An old server that became a voter lately was none for a while.
-    let since = context.seconds_since(condition.last_transition_time?);
+    let since = context.lasts(node, condition)?;
     let before = context.age(&node.metadata)? - since;
     (since < DAY && before > DAY).then(|| {
         let says = "a voting member of etcd only for {since}; the node is {age} old";

@@ -2,6 +2,7 @@
 
 mod detector;
 
+use super::taint::taint_overdue;
 use crate::context::requested;
 use crate::{
     Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement, kubelet_config,
@@ -45,8 +46,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "the kubelet reports that the node is not ready",
-        why: "No pods are scheduled to the node. Its pods are removed from Services, and are \
-              deleted when their toleration of the not-ready taint expires.",
+        why: "No pods are scheduled to the node. Its pods are deleted when their toleration of the \
+              not-ready taint expires. Until then those that are Ready stay so, and Services send \
+              traffic to them.",
         fix: "Read the condition's message. It names the failing component: network plugin, \
               container runtime, PLEG or a shutdown.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
@@ -55,13 +57,14 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-HB-004",
         severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Leases, Source::Clock],
-        title: "the node's clock is ahead of the API server's",
-        why: "The lease's renewal time is in the future, so the node's clock is wrong. The node \
-              uses this clock to validate certificates and tokens and to timestamp logs.",
+        sources: &[Source::Nodes],
+        title: "the node's clock is wrong",
+        why: "Times that the kubelet wrote are far ahead of the API server's clock or of the other \
+              nodes, or behind them although the node is still Ready. The node uses this clock to \
+              validate certificates and tokens and to timestamp logs.",
         fix: "Run a time service (chrony, systemd-timesyncd) on the node.",
         link: "https://kubernetes.io/docs/concepts/architecture/leases/",
-        check: Check::Node(clock_ahead),
+        check: Check::All(wrong_clock),
     },
     Rule {
         id: "NL-HB-005",
@@ -225,7 +228,8 @@ fn status_without_lease(context: &Context<'_>, node: &Node) -> Option<i64> {
     let duration = i64::from(lease.lease_duration_seconds.unwrap_or(LEASE_DURATION));
     let posted = node.condition("Ready")?.last_heartbeat_time?;
     let behind = posted.duration_since(lease.renew_time?).as_secs();
-    let lately = context.seconds_since(posted) <= i64::from(context.settings.grace_period);
+    let lately =
+        context.seconds_by_clock_of(node, posted) <= i64::from(context.settings.grace_period);
     (lately && behind > duration).then_some(behind)
 }
 
@@ -246,12 +250,12 @@ fn with_status_without_lease<'a>(
 }
 
 fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    if !node.is_ready() {
+    if !node.is_ready() || clock_behind(context, node).is_some() {
         return None;
     }
     let spec = &context.lease(&node.metadata.name)?.spec;
     let renewed = spec.renew_time?;
-    let silent = context.seconds_since(renewed);
+    let silent = context.seconds_by_clock_of(node, renewed);
     let duration = spec.lease_duration_seconds.unwrap_or(LEASE_DURATION);
     (silent > i64::from(duration)).then(|| {
         let says = "Ready, but the lease was last renewed {secondsSinceRenewal} ago and expires \
@@ -270,10 +274,11 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
     // A kubelet renews its lease every 10 s, and an unchanged status only every 5 minutes.
     let lease = context.lease(&node.metadata.name);
     let renewed = lease.and_then(|lease| lease.spec.renew_time);
-    let since = renewed
-        .max(ready.last_heartbeat_time)
-        .or(ready.last_transition_time)
-        .map(|t| context.seconds_since(t));
+    let lost = context.lasts(node, ready);
+    let heard = renewed.max(ready.last_heartbeat_time);
+    let heard = heard.map(|t| context.seconds_by_clock_of(node, t));
+    // The heartbeat is by the node's clock, and was before the control plane lost it.
+    let since = heard.max(lost);
     let pods = context.snapshot.why_pods_missing().is_none();
     let pods = pods.then(|| context.active_pods_on(&node.metadata.name).count());
     let heard = match since {
@@ -289,7 +294,11 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
         .with("reason", &ready.reason)
         .with("secondsSinceHeartbeat", since.map(Fact::seconds))
         .with("pods", pods.map(|pods| Fact::count(pods, "pod")));
-    let found = with_taint_outlook(found, context, node);
+    let mut found = with_taint_outlook(found, context, node);
+    let mut nodes = context.nodes();
+    if node.spec.provider_id.is_empty() && nodes.any(|node| !node.spec.provider_id.is_empty()) {
+        found = found.and("; without a providerID, no cloud controller deletes the Node object");
+    }
     Some(with_status_without_lease(found, context, node))
 }
 
@@ -301,6 +310,10 @@ fn with_taint_outlook<'a>(
 ) -> FindingBuilder<'a> {
     if !nodelife_core::zone::waits_for_taint(node) {
         return found.and("tainted NoExecute");
+    }
+    if let Some(overdue) = taint_overdue(context, node) {
+        let found = found.and("and the NoExecute taint is overdue by {overdue}");
+        return found.with("overdue", Fact::seconds(overdue));
     }
     if !context.snapshot.has(Source::AllNodes) {
         return found.and("not tainted NoExecute yet");
@@ -318,7 +331,7 @@ fn with_taint_outlook<'a>(
 
 fn not_ready<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let ready = node.condition("Ready").filter(|c| c.status == "False")?;
-    let since = ready.last_transition_time.map(|t| context.seconds_since(t));
+    let since = context.lasts(node, ready);
     let says = match since {
         None => "not ready: {reason}: {message}",
         Some(_) => "not ready for {seconds}: {reason}: {message}",
@@ -339,15 +352,54 @@ fn no_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<
         .then(|| FindingBuilder::node(node, "kube-node-lease has no lease with the node's name"))
 }
 
-fn clock_ahead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    /// A list request can take this long.
-    const TOLERATED: i64 = 5;
-    let renewed = context.lease(&node.metadata.name)?.spec.renew_time?;
-    let ahead = -context.seconds_since(renewed);
-    (ahead > TOLERATED).then(|| {
-        let says = "the lease's renewal time is {secondsAhead} ahead of the API server's clock";
-        FindingBuilder::node(node, says).with("secondsAhead", Fact::seconds(ahead))
-    })
+/// Seconds since the lease was renewed, where the control plane evidently hears the node all the
+/// same: it is Ready long after the grace period, others renew theirs.
+fn clock_behind(context: &Context<'_>, node: &Node) -> Option<i64> {
+    /// The controller looks every 5 s, and an overloaded one is late.
+    const SETTLED: i64 = 60;
+    /// Lists of an input without a time may have been read minutes apart.
+    const APART: i64 = 600;
+    let clock = context.snapshot.has(Source::Clock);
+    let late = i64::from(context.settings.grace_period) + if clock { SETTLED } else { APART };
+    let silent = |node: &Node| {
+        let renewed = context.lease(&node.metadata.name)?.spec.renew_time?;
+        let posted = node.condition("Ready")?.last_heartbeat_time?;
+        let newest = renewed.max(posted);
+        node.is_ready()
+            .then(|| context.seconds_by_clock_of(node, newest))
+    };
+    let behind = silent(node).filter(|silent| *silent > late)?;
+    let lease_duration = i64::from(LEASE_DURATION);
+    let mut others = context.nodes().filter_map(silent);
+    others
+        .any(|silent| silent <= lease_duration)
+        .then_some(behind)
+}
+
+fn wrong_clock(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let clock = context.snapshot.has(Source::Clock);
+    let reference = if clock {
+        "the API server's clock"
+    } else {
+        "the other nodes"
+    };
+    // Without the API server's clock, the time may be one that was asked for.
+    let is_known = clock || (context.nodes()).any(|node| context.clock_ahead(node).is_none());
+    for node in context.nodes() {
+        if let Some(ahead) = context.clock_ahead(node).filter(|_| is_known) {
+            let says = "the times that the kubelet writes are {secondsAhead} ahead of {reference}";
+            let found = FindingBuilder::node(node, says);
+            let found = found.with("secondsAhead", Fact::seconds(ahead));
+            findings.push(found.with("reference", reference));
+        } else if let Some(behind) = clock_behind(context, node) {
+            let says = "the newest time that the kubelet wrote is {secondsBehind} behind \
+                        {reference}, and yet the node is Ready: its clock is behind, or \
+                        kube-controller-manager does not run";
+            let found = FindingBuilder::node(node, says);
+            let found = found.with("secondsBehind", Fact::seconds(behind));
+            findings.push(found.with("reference", reference));
+        }
+    }
 }
 
 fn status_silent<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
@@ -361,8 +413,8 @@ fn status_silent<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
         .map_or(REPORT, nodelife_core::go_duration::GoDuration::seconds);
     // The kubelet delays a report by up to half of its period.
     let limit = report * 3 / 2 + 60;
-    let lease_age = context.seconds_since(renewed);
-    let status_age = context.seconds_since(posted);
+    let lease_age = context.seconds_by_clock_of(node, renewed);
+    let status_age = context.seconds_by_clock_of(node, posted);
     (lease_age <= 40 && status_age > limit).then(|| {
         let says = "the lease was renewed {secondsSinceRenewal} ago, but the status was posted \
                     {secondsSinceStatus} ago; the usual interval is {usualSeconds}";

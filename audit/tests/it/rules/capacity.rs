@@ -105,3 +105,32 @@ pub(super) const FIXTURES: &[Fixture] = &[
         silent: |s| each_pod(s, "frontend", |pod| request(pod, "cpu", "2")),
     },
 ];
+
+#[test]
+fn a_range_that_the_network_plugin_does_not_use_is_not_too_small() {
+    for key in [
+        "k8s.ovn.org/node-subnets",
+        "network.cilium.io/ipv4-pod-cidr",
+    ] {
+        let mut snapshot = super::cluster::healthy();
+        let node = &mut snapshot.nodes[0];
+        node.spec.pod_cidrs = vec!["10.244.0.0/27".into()];
+        let range = r#"{"default": ["10.128.4.0/22"]}"#;
+        node.metadata.annotations.insert(key.into(), range.into());
+        assert!(!super::finds(&snapshot, "NL-CAP-006"), "{key}");
+    }
+}
+
+/// The network plugin's default range on a home or office network.
+#[test]
+fn a_pod_range_with_the_addresses_of_machines_is_found() {
+    let mut snapshot = super::cluster::healthy();
+    snapshot.nodes[1].spec.pod_cidrs = vec!["192.168.1.0/24".into()];
+    assert!(!super::finds(&snapshot, "NL-CAP-007"));
+    for address in &mut snapshot.nodes[0].status.addresses {
+        if address.kind == *"InternalIP" {
+            address.address = "192.168.1.21".into();
+        }
+    }
+    assert!(super::finds(&snapshot, "NL-CAP-007"));
+}

@@ -29,10 +29,10 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-HB-004",
         fires: |s| {
-            s.leases[0].spec.renew_time = Some(ago(s, -30));
+            heartbeat(s, 0, -30);
         },
         silent: |s| {
-            s.leases[0].spec.renew_time = Some(ago(s, -4));
+            heartbeat(s, 0, -4);
         },
     },
     Fixture {
@@ -265,4 +265,98 @@ fn a_kubelet_that_may_not_update_its_lease_is_told_from_a_dead_one() {
     assert!(says("Unknown", 10, "NL-HB-002"));
     assert!(!says("Unknown", 130, "NL-HB-002"));
     assert!(!says("Unknown", 70, "NL-HB-002"), "both have ended");
+}
+
+/// The clock of the API server is known, or not: a list.
+fn clock_findings(
+    change: fn(&mut nodelife_core::snapshot::Snapshot),
+) -> [Vec<(String, String)>; 2] {
+    [true, false].map(|has_clock| {
+        let mut snapshot = super::cluster::healthy();
+        change(&mut snapshot);
+        let now = snapshot.taken_at.unwrap();
+        if !has_clock {
+            snapshot.taken_at = None;
+            snapshot.set_time(None);
+        }
+        let selection = nodelife_audit::Selection::default();
+        let audit = nodelife_audit::audit(&snapshot, &selection, now);
+        let found = audit.findings.into_iter();
+        found.map(|f| (f.rule.to_string(), f.message)).collect()
+    })
+}
+
+#[test]
+fn a_clock_that_is_ahead_silences_no_rule_and_makes_no_negative_age() {
+    let found = clock_findings(|s| {
+        s.leases[0].spec.renew_time = Some(ago(s, -7200));
+        condition(s, 0, "Ready", "False", -5400);
+        s.nodes[0].status.conditions[0].last_heartbeat_time = Some(ago(s, -7190));
+    });
+    for found in found {
+        let message = |rule: &str| {
+            let found = found.iter().find(|(found, _)| found == rule);
+            found
+                .unwrap_or_else(|| panic!("{rule}: {found:?}"))
+                .1
+                .as_str()
+        };
+        assert!(message("NL-HB-003").starts_with("not ready for 30m: "));
+        assert!(message("NL-TNT-001").contains(" for 30m"));
+        let (ahead, reference) = ("2h ahead of ", message("NL-HB-004"));
+        let minutes = "1h59m ahead of ";
+        assert!(
+            reference.contains(ahead) || reference.contains(minutes),
+            "{reference}"
+        );
+        assert!(
+            found.iter().all(|(_, message)| !message.contains(" -")),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_clock_that_is_behind_is_no_dead_node() {
+    let [clock, list] = clock_findings(|s| {
+        s.leases[0].spec.renew_time = Some(ago(s, 2700));
+        heartbeat(s, 0, 2750);
+    });
+    for found in [clock, list] {
+        let rules: Vec<_> = found.iter().map(|(rule, _)| rule.as_str()).collect();
+        assert_eq!(rules, ["NL-HB-004"], "{found:?}");
+        assert!(
+            found[0].1.contains("45m behind") || found[0].1.contains("44m behind"),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn where_no_node_renews_its_lease_no_clock_is_blamed() {
+    let [found, _] = clock_findings(|s| {
+        let renewed = Some(ago(s, 2700));
+        for lease in &mut s.leases {
+            lease.spec.renew_time = renewed;
+        }
+        for index in 0..s.nodes.len() {
+            heartbeat(s, index, 2750);
+        }
+    });
+    assert!(
+        found.iter().all(|(rule, _)| rule == "NL-HB-001"),
+        "{found:?}"
+    );
+    assert_eq!(found.len(), 9);
+}
+
+#[test]
+fn a_taint_that_should_be_there_names_its_controller() {
+    let [found, _] = clock_findings(|s| condition(s, 0, "Ready", "Unknown", 1300));
+    let message = |rule: &str| {
+        let found = found.iter().find(|(found, _)| found == rule);
+        found.map(|(_, message)| message.as_str()).unwrap()
+    };
+    assert!(message("NL-HB-002").contains("the NoExecute taint is overdue by 20m"));
+    assert!(message("NL-TNT-003").ends_with("kube-controller-manager should have set it 20m ago"));
 }

@@ -198,3 +198,29 @@ fn hidden_values_are_no_identities() {
         assert!(audit.findings.is_empty(), "{id}: {:?}", audit.findings);
     }
 }
+
+#[test]
+fn a_machine_that_was_renamed_is_one_finding() {
+    let mut snapshot = super::cluster::healthy();
+    let mut old = snapshot.nodes[0].clone();
+    old.metadata.name = "localhost.localdomain".into();
+    let name = old.metadata.name.clone();
+    old.metadata
+        .labels
+        .insert("kubernetes.io/hostname".into(), name);
+    snapshot.nodes.push(old);
+    let index = snapshot.nodes.len() - 1;
+    super::cluster::condition(&mut snapshot, index, "Ready", "Unknown", 3600);
+    let selection = nodelife_audit::Selection {
+        rules: vec!["REG".into()],
+        ..Default::default()
+    };
+    let now = snapshot.taken_at.unwrap();
+    let audit = nodelife_audit::audit(&snapshot, &selection, now);
+    let found = audit.findings.iter().filter(|f| f.rule != *"NL-REG-006");
+    let found: Vec<_> = found.map(|f| (f.rule.as_str(), &*f.message)).collect();
+    let [("NL-REG-004", message)] = found[..] else {
+        panic!("{found:?}");
+    };
+    assert!(message.ends_with(": one machine that was renamed; delete localhost.localdomain"));
+}

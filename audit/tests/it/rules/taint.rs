@@ -129,3 +129,16 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
 ];
+
+#[test]
+fn agents_of_cluster_api_gardener_and_istio_open_nodes_too() {
+    for key in [
+        "node.cluster.x-k8s.io/uninitialized",
+        "node.gardener.cloud/critical-components-not-ready",
+        "cni.istio.io/not-ready",
+    ] {
+        let mut snapshot = super::cluster::healthy();
+        taint(&mut snapshot, 0, key, "NoSchedule", 3600);
+        assert!(super::finds(&snapshot, "NL-TNT-012"), "{key}");
+    }
+}

@@ -79,19 +79,54 @@ fn nodes_without_conditions_are_not_dead() {
 #[test]
 fn a_disruption_is_said_in_the_words_of_kubernetes() {
     let mut snapshot = healthy();
-    silence(&mut snapshot, 0..9);
-    let found = found(&snapshot);
+    silence(&mut snapshot, 0..3);
+    let of_a_zone = found(&snapshot);
+    silence(&mut snapshot, 3..9);
+    let of_all = found(&snapshot);
     let message = |rule: &str| {
-        let found = found.iter().find(|(found, _)| found == rule);
+        let mut found = of_a_zone.iter().chain(&of_all);
+        let found = found.find(|(found, _)| found == rule);
         found.map(|(_, message)| message.as_str()).unwrap()
     };
     assert_eq!(
         message("NL-ZON-001"),
-        "3 of 3 nodes not ready (full disruption); the controller has stopped tainting; 3 nodes \
-         without the NoExecute taint"
+        "3 of 3 nodes not ready (full disruption); the controller taints 0.1 nodes/s; 3 nodes \
+         waiting, the last one for 20s"
     );
     assert_eq!(
         message("NL-ZON-002"),
         "none of 9 nodes in 3 zones is ready; the controller evicts no pods until one is"
     );
+}
+
+/// What the kubelets say themselves needs another repair than a lost connection.
+#[test]
+fn nodes_that_post_that_they_are_not_ready_are_heard() {
+    let mut snapshot = healthy();
+    for index in 0..9 {
+        super::cluster::condition(&mut snapshot, index, "Ready", "False", 3600);
+    }
+    let now = snapshot.taken_at.unwrap();
+    let audit = nodelife_audit::audit(&snapshot, &Selection::default(), now);
+    let fix = |rule: &str| {
+        let found = audit.findings.iter().find(|found| found.rule == *rule);
+        found.unwrap().fix.as_str()
+    };
+    assert!(fix("NL-ZON-002").starts_with("Repair what the Ready conditions"));
+    assert!(fix("NL-TNT-003").starts_with("The kubelet lives"));
+    assert!(fix("NL-POD-004").starts_with("Repair the node"));
+    assert!(
+        audit
+            .findings
+            .iter()
+            .all(|found| found.rule != *"NL-ZON-001")
+    );
+}
+
+#[test]
+fn the_only_node_of_a_zone_is_one_fault() {
+    let mut snapshot = healthy();
+    super::cluster::label(&mut snapshot, 0, "topology.kubernetes.io/zone", "own");
+    silence(&mut snapshot, 0..1);
+    assert_eq!(found(&snapshot), []);
 }
