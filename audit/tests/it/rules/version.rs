@@ -148,3 +148,19 @@ fn an_architecture_may_have_the_name_that_uname_prints() {
     assert!(fires("x86_64", "arm64"));
     assert!(fires("aarch64", "amd64"));
 }
+
+#[test]
+fn a_kubelet_that_containerd_2_does_not_understand_is_upgraded_with_it() {
+    let fix = |kubelet: &str| {
+        let mut snapshot = super::cluster::healthy();
+        let info = &mut snapshot.nodes[0].status.node_info;
+        info.kubelet_version = kubelet.into();
+        info.container_runtime_version = "docker://19.3.1".into();
+        let now = snapshot.taken_at.unwrap();
+        let audit = nodelife_audit::audit(&snapshot, &nodelife_audit::Selection::default(), now);
+        let mut found = audit.findings.into_iter();
+        found.find(|found| found.rule == *"NL-VER-004").unwrap().fix
+    };
+    assert!(fix("v1.20.4").starts_with("Upgrade the kubelet together"));
+    assert!(fix("v1.23.4").starts_with("Migrate"));
+}
