@@ -121,12 +121,20 @@ pub(super) fn half_reserved(_: &Context<'_>, node: &Node, findings: &mut Finding
                 formula > 0 && kept <= formula.saturating_add(threshold)
             }
         });
-        if !intended && !all.is_zero() && kept.nano() > all.nano() / 2 {
-            let found =
+        // The formulas count maxPods: with too many of them, they leave next to nothing.
+        let is_most = name == "memory" && kept.nano() / 3 > all.nano() / 4;
+        if (!intended || is_most) && !all.is_zero() && kept.nano() > all.nano() / 2 {
+            let mut found =
                 FindingBuilder::node(node, "{resource}: {reserved} of {capacity} are reserved")
                     .with("resource", name)
                     .with("reserved", kept)
                     .with("capacity", all);
+            if intended {
+                found = found.fix(
+                    "The reservation is that of the provider's formula. Lower maxPods if the \
+                     formula counts it, or use a larger machine.",
+                );
+            }
             findings.push(found.inferred());
         }
     }

@@ -335,3 +335,23 @@ fn a_larger_eviction_threshold_reserves_nothing() {
     snapshot.kubelet_configs.clear();
     assert!(!finds(&snapshot, "NL-RES-001"));
 }
+
+/// The formula of EKS counts maxPods: 110 on a machine that takes 11 leave 290 MiB of 1855.
+#[test]
+fn a_formula_that_leaves_next_to_nothing_is_no_excuse() {
+    let fires = |allocatable: &str| {
+        let mut snapshot = super::cluster::healthy();
+        let node = &mut snapshot.nodes[0];
+        node.status.node_info.kubelet_version = "v1.31.4-eks-a1b2c3d".into();
+        for (list, memory) in [
+            (&mut node.status.capacity, "1899824Ki"),
+            (&mut node.status.allocatable, allocatable),
+        ] {
+            list.insert("memory".into(), memory.into());
+            list.insert("pods".into(), "110".into());
+        }
+        super::finds(&snapshot, "NL-RES-003")
+    };
+    assert!(fires("297264Ki"), "11 Mi × 110 + 255 Mi + 100 Mi");
+    assert!(!fires("1000000Ki"));
+}
