@@ -336,11 +336,23 @@ fn not_ready<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
         None => "not ready: {reason}: {message}",
         Some(_) => "not ready for {seconds}: {reason}: {message}",
     };
+    let found = FindingBuilder::node(node, says)
+        .with("reason", &ready.reason)
+        .with("message", Fact::quote(&ready.message))
+        .with("seconds", since.map(Fact::seconds));
+    // Network plugins that assign ranges of their own need none.
+    let has_range = |node: &Node| !node.spec.pod_cidr.is_empty();
+    let waits_for_network = ready.message.to_lowercase().contains("network");
     Some(
-        FindingBuilder::node(node, says)
-            .with("reason", &ready.reason)
-            .with("message", Fact::quote(&ready.message))
-            .with("seconds", since.map(Fact::seconds)),
+        if waits_for_network && !has_range(node) && context.nodes().any(has_range) {
+            let found = found.and("; it has no spec.podCIDR, unlike other nodes");
+            found.fix(
+                "Look for the event CIDRNotAvailable of the node: then the cluster's pod range is \
+                 used up. Else check the network plugin.",
+            )
+        } else {
+            found
+        },
     )
 }
 

@@ -360,3 +360,27 @@ fn a_taint_that_should_be_there_names_its_controller() {
     assert!(message("NL-HB-002").contains("the NoExecute taint is overdue by 20m"));
     assert!(message("NL-TNT-003").ends_with("kube-controller-manager should have set it 20m ago"));
 }
+
+#[test]
+fn a_node_that_got_no_pod_range_says_so() {
+    let mut snapshot = super::cluster::healthy();
+    condition(&mut snapshot, 0, "Ready", "False", 60);
+    let ready = &mut snapshot.nodes[0].status.conditions;
+    let ready = ready.iter_mut().find(|c| c.kind == *"Ready").unwrap();
+    ready.message = "container runtime network not ready".into();
+    let says = |snapshot: &_| {
+        let found = messages(snapshot);
+        let mut found = found.into_iter().filter(|(rule, _)| rule == "NL-HB-003");
+        found.next().unwrap().1.contains("no spec.podCIDR")
+    };
+    for node in &mut snapshot.nodes {
+        node.spec.pod_cidr = "10.244.0.0/24".into();
+    }
+    assert!(!says(&snapshot));
+    snapshot.nodes[0].spec.pod_cidr = "".into();
+    assert!(says(&snapshot));
+    for node in &mut snapshot.nodes {
+        node.spec.pod_cidr = "".into();
+    }
+    assert!(!says(&snapshot));
+}
