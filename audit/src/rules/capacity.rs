@@ -322,9 +322,9 @@ fn machines_in_range(context: &Context<'_>, findings: &mut Findings<'_>) {
             .collect();
         if !inside.is_empty() {
             let says = "its pod range {range} contains the addresses of {nodes}";
-            let cidr = Fact::name(&node.spec.pod_cidr);
-            let found = FindingBuilder::node(node, says).with("range", cidr);
-            let found = found.with("nodes", Fact::names(inside.iter().copied()));
+            let found = FindingBuilder::node(node, says)
+                .with("range", Fact::name(&node.spec.pod_cidr))
+                .with("nodes", Fact::names(inside.iter().copied()));
             findings.push(found.on_all(inside).fix(
                 "Give pods a range that the network of the machines does not use \
                  (--cluster-cidr, and the network plugin's pool).",

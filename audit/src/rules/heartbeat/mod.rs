@@ -2,7 +2,7 @@
 
 mod detector;
 
-use super::taint::taint_overdue;
+use super::taint::untainted;
 use crate::context::requested;
 use crate::{
     Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement, kubelet_config,
@@ -274,11 +274,10 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
     // A kubelet renews its lease every 10 s, and an unchanged status only every 5 minutes.
     let lease = context.lease(&node.metadata.name);
     let renewed = lease.and_then(|lease| lease.spec.renew_time);
-    let lost = context.lasts(node, ready);
     let heard = renewed.max(ready.last_heartbeat_time);
     let heard = heard.map(|t| context.seconds_by_clock_of(node, t));
     // The heartbeat is by the node's clock, and was before the control plane lost it.
-    let since = heard.max(lost);
+    let since = heard.max(context.lasts(node, ready));
     let pods = context.snapshot.why_pods_missing().is_none();
     let pods = pods.then(|| context.active_pods_on(&node.metadata.name).count());
     let heard = match since {
@@ -311,7 +310,7 @@ fn with_taint_outlook<'a>(
     if !nodelife_core::zone::waits_for_taint(node) {
         return found.and("tainted NoExecute");
     }
-    if let Some(overdue) = taint_overdue(context, node) {
+    if let Some((_, Some(overdue))) = untainted(context, node) {
         let found = found.and("and the NoExecute taint is overdue by {overdue}");
         return found.with("overdue", Fact::seconds(overdue));
     }
@@ -343,17 +342,14 @@ fn not_ready<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
     // Network plugins that assign ranges of their own need none.
     let has_range = |node: &Node| !node.spec.pod_cidr.is_empty();
     let waits_for_network = ready.message.to_lowercase().contains("network");
-    Some(
-        if waits_for_network && !has_range(node) && context.nodes().any(has_range) {
-            let found = found.and("; it has no spec.podCIDR, unlike other nodes");
-            found.fix(
-                "Look for the event CIDRNotAvailable of the node: then the cluster's pod range is \
-                 used up. Else check the network plugin.",
-            )
-        } else {
-            found
-        },
-    )
+    if !waits_for_network || has_range(node) || !context.nodes().any(has_range) {
+        return Some(found);
+    }
+    let found = found.and("; it has no spec.podCIDR, unlike other nodes");
+    Some(found.fix(
+        "Look for the event CIDRNotAvailable of the node: then the cluster's pod range is used up. \
+         Else check the network plugin.",
+    ))
 }
 
 fn no_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
