@@ -104,12 +104,8 @@ fn odd_user(context: &Context<'_>, findings: &mut Findings<'_>) {
             "kubernetes.io/kubelet-serving" | "kubernetes.io/kube-apiserver-client-kubelet"
         );
         // A kubelet without a certificate yet, whatever its bootstrap token's user is called.
-        let is_bootstrapping = request.spec.groups.iter().any(|group| {
-            let is_part = |rest: &str| rest.is_empty() || rest.starts_with(':');
-            group
-                .strip_prefix("system:bootstrappers")
-                .is_some_and(is_part)
-        });
+        let mut groups = request.spec.groups.iter();
+        let is_bootstrapping = groups.any(|group| group.starts_with("system:bootstrappers"));
         let is_known = is_bootstrapping || known.iter().any(|prefix| user.starts_with(prefix));
         if kubelet && !is_known {
             let says = "user {user} requested a certificate from {signer}";
