@@ -21,7 +21,7 @@ pub struct Refusal {
     pub mode: Mode,
     pub reason: StatusReason,
     pub message: String,
-    /// See [`Denial::found`].
+    /// See `Denial::found`.
     pub found: String,
 }
 

@@ -13,7 +13,7 @@ use nodelife_core::text::Str;
 use nodelife_core::zone::ZoneKey;
 
 /// Lists the rules and groups, separated by commas, that do not apply to the object. It does not count
-/// on objects that nodes write ([`WRITTEN_BY_NODES`]), which could silence the audit of themselves.
+/// on objects that nodes write (`WRITTEN_BY_NODES`), which could silence the audit of themselves.
 pub const SKIP_ANNOTATION: &str = "nodelife.dev/skip-rules";
 const WRITTEN_BY_NODES: [&str; 3] = ["Node", "Lease", "CertificateSigningRequest"];
 

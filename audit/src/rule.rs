@@ -48,8 +48,6 @@ pub enum Check {
     Configuration(fn(&Node, &KubeletConfiguration) -> Option<Statement>),
     /// The nodes, as kubelets of another version would run them: only if a version is given.
     Target(fn(&Context<'_>, Target, &mut Findings<'_>)),
-    /// Several clusters, by [`crate::clusters`]; an audit of one does not check it.
-    Clusters,
 }
 
 impl Rule {
@@ -58,14 +56,9 @@ impl Rule {
         group_of(self.id)
     }
 
-    /// Whether the selection has what the rule asks about: a rule about an upgrade needs the
-    /// version, and one about several clusters is never a question about one.
+    /// Whether the selection has what the rule asks about: a rule about an upgrade needs the version.
     pub fn can_check(&self, selection: &Selection) -> bool {
-        match self.check {
-            Check::Target(_) => selection.target.is_some(),
-            Check::Clusters => false,
-            _ => true,
-        }
+        !matches!(self.check, Check::Target(_)) || selection.target.is_some()
     }
 
     pub(super) fn run(&self, context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -87,7 +80,6 @@ impl Rule {
                 }
             }
             Check::Configuration(check) => kubelet_config::each(context, findings, check),
-            Check::Clusters => {}
             Check::Target(check) => {
                 if let Some(target) = findings.selection.target {
                     check(context, target, findings);

@@ -27,7 +27,7 @@ pub enum RotationAction {
 /// The actions that are due.
 ///
 /// A change of the CA's Secret is returned alone: further actions are decided after the next read, or by
-/// [`repairs`] if the change fails. Writes to the other objects are independent.
+/// `repairs` if the change fails. Writes to the other objects are independent.
 pub fn step(
     observed: &Observed,
     history: &History,

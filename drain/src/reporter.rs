@@ -89,8 +89,7 @@ pub struct Progress<'a> {
 }
 
 impl Progress<'_> {
-    /// The report as of now, with the pods alone that are `wanted`; [`DrainMachine::counts`] has the
-    /// number of all.
+    /// The report as of now, with the pods alone that are `wanted`.
     pub fn report(&self, wanted: impl Fn(&Tracked) -> bool) -> DrainReport {
         self.machine
             .report_of(self.nodes, (self.started_at, self.now), wanted)

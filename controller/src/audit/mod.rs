@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each audit checks all rules on the whole snapshot, since time alone can make a finding, and then
-//! pauses ([`pause`]). All but the Publisher runs on a thread of its own.
+//! pauses (`pause`). All but the Publisher runs on a thread of its own.
 
 mod config;
 mod content;

@@ -6,7 +6,7 @@
 //! that will happen, so the operator's own resources are read, if the permission is there. Each
 //! submodule names the source that it follows.
 //!
-//! A new operator is a file with an [`Operator`], and a line in `operators!`. The audit and drains
+//! A new operator is a file with an `Operator`, and a line in `operators!`. The audit and drains
 //! ask [`is_guarded`], the ClusterRoles in `manifests/` have the rights of [`resources`].
 
 mod around;
