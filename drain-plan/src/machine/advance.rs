@@ -140,8 +140,9 @@ impl DrainMachine {
                     *since = self.stalled_since(tracked).unwrap_or(by.first).max(*since);
                     blocked.insert(node);
                 }
-                // Behind a pod that is blocked.
-                PodState::Waiting if !self.is_in_order(tracked) => {}
+                // Behind a pod that may be blocked. By priority, blocked pods are overtaken: it waits for one
+                // that goes.
+                PodState::Waiting if !self.settings.by_priority && !self.is_in_order(tracked) => {}
                 _ => {
                     stalled.remove(node);
                 }

@@ -28,6 +28,7 @@ pub struct PlaneLease {
 
 struct Pool {
     parts: Parts,
+    running: usize,
     /// The keys in etcd when it started.
     keys: BTreeSet<String>,
 }
@@ -55,7 +56,12 @@ impl PlaneLease {
         };
         let plane: &'static ControlPlane = Box::leak(Box::new(options.start().await?));
         let keys = plane.etcd().await?.keys().await?.into_iter().collect();
-        let pool = Some(Pool { parts, keys });
+        let running = plane.running();
+        let pool = Some(Pool {
+            parts,
+            running,
+            keys,
+        });
         Ok(Self { plane, pool })
     }
 
@@ -128,8 +134,8 @@ impl Drop for PlaneLease {
         };
         let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
         let alike = free.iter().filter(|lease| lease.has(pool.parts)).count();
-        // What a test that failed has done to it is not known.
-        if thread::panicking() || alike == KEPT {
+        // What a test that failed has done to it is not known. Some tests stop parts.
+        if thread::panicking() || alike == KEPT || self.plane.running() != pool.running {
             self.plane.kill_all();
             return;
         }

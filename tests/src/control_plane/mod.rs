@@ -151,6 +151,11 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// How many parts run; 0 while somebody starts or ends one.
+    pub(super) fn running(&self) -> usize {
+        self.parts.try_lock().map_or(0, |parts| parts.len())
+    }
+
     /// Ends all parts, as dropping it does: for one that cannot be dropped.
     pub async fn end(&self) {
         self.parts.lock().await.clear();

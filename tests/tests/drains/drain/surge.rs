@@ -71,8 +71,7 @@ pub(crate) async fn a_rollout_moves_a_single_replica_without_downtime() {
 
 #[tokio::test]
 pub(crate) async fn a_surge_that_is_forbidden_is_told_before_the_cordon() {
-    let mut env = TestEnvironment::apart(Parts::All, "no-surge").await;
-    let node = env.node_with_web(1).await;
+    let (mut env, node, _) = environment_with_two_nodes("no-surge").await;
     BudgetFixture::min_available("web", "web", json!(1))
         .create_counted(&env.namespace, 1)
         .await

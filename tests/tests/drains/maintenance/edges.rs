@@ -139,8 +139,9 @@ fn edges() -> Vec<(&'static str, Vec<Value>, Vec<Value>)> {
         ),
         (
             "approvedPlan",
-            vec![digits("0")],
-            vec![digits("g"), json!("sha256:"), json!("")],
+            // It is set later, by somebody else.
+            Vec::new(),
+            vec![digits("0"), digits("g"), json!("sha256:"), json!("")],
         ),
         ("gate/audit", vec![json!("NoErrors")], words.clone()),
         (
@@ -377,7 +378,7 @@ async fn send(client: Client, index: usize, seed: u64) -> bool {
 #[tokio::test]
 async fn odd_objects_hold_up_no_other() {
     let count = if env::var_os("NODELIFE_THOROUGH").is_some() {
-        10_000
+        600
     } else {
         300
     };
