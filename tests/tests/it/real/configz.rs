@@ -18,13 +18,29 @@ use super::support::{approve_serving_certificate, document, kubectl};
 /// Fires for a kubelet that manages cgroups beside systemd, which only its configuration tells.
 const RULE: &str = "NL-VER-010";
 
-/// A ServiceAccount that may read nodes and get `nodes/configz`, and nothing else; its token.
+/// The account whose tokens kubelets get.
+const ACCOUNT: &str = "nodelife-controller-configz";
+
+/// Applies files of `manifests/`.
+async fn apply(kubectl: &Kubectl, files: &[&str]) {
+    for file in files {
+        let file = manifests().join(file);
+        let words = ["apply", "--server-side", "-f", file.to_str().unwrap()];
+        kubectl.run(words).await.unwrap().success().unwrap();
+    }
+}
+
+/// A ServiceAccount that may read nodes and get tokens of the account for kubelets, and nothing else; its
+/// token.
 async fn reader(namespace: &TestNamespace, kubectl: &Kubectl) -> String {
     let name = &namespace.name;
     namespace.service_account(name).await.unwrap();
     let rules = json!([
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]},
-        {"apiGroups": [""], "resources": ["nodes/configz"], "verbs": ["get"]},
+        {
+            "apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"],
+            "resourceNames": [ACCOUNT],
+        },
     ]);
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -83,29 +99,18 @@ async fn the_controller_audits_configurations_of_kubelets() {
         return;
     };
     let kubectl = kubectl(cluster);
-    let apply = async |file: &str| {
-        let words = ["apply", "--server-side", "-f", file];
-        kubectl.run(words).await.unwrap().success().unwrap();
-    };
-    apply(concat!(
+    let reports = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/crds/clusterreports.openreports.io.json"
-    ))
-    .await;
-    for file in [
-        "namespace.yaml",
-        "account.yaml",
-        "rbac-audit.yaml",
-        "configz/rbac.yaml",
-    ] {
-        let folder = if file == "namespace.yaml" {
-            "base"
-        } else {
-            "controller"
-        };
-        let file = manifests().join(folder).join(file);
-        apply(file.to_str().unwrap()).await;
-    }
+    );
+    let files = [
+        reports,
+        "base/namespace.yaml",
+        "controller/account.yaml",
+        "controller/rbac-audit.yaml",
+        "controller/configz/rbac.yaml",
+    ];
+    apply(&kubectl, &files).await;
     let admin = cluster.plane.admin().await.unwrap();
     let token = token(&Api::namespaced(admin, NAMESPACE), "nodelife-controller").await;
     let folder = tempfile::tempdir().unwrap();
@@ -165,10 +170,16 @@ async fn a_kubelet_gives_its_configuration_and_nothing_else() {
     let namespace = TestNamespace::create(&cluster.plane, "configz")
         .await
         .unwrap();
-    let token = reader(&namespace, &kubectl(cluster)).await;
+    let kubectl = kubectl(cluster);
+    apply(
+        &kubectl,
+        &["base/namespace.yaml", "controller/configz/rbac.yaml"],
+    )
+    .await;
+    let token = reader(&namespace, &kubectl).await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("kubeconfig");
-    let text = cluster.kubeconfig(&Identity::Token(token.clone())).unwrap();
+    let text = cluster.kubeconfig(&Identity::Token(token)).unwrap();
     fs::write(&file, text).unwrap();
     let file = file.to_str().unwrap();
 
@@ -186,7 +197,9 @@ async fn a_kubelet_gives_its_configuration_and_nothing_else() {
     let output = run_on(&node, file, &proxied).await;
     assert!(output.stderr.contains("nodes/proxy"), "{}", output.stderr);
 
-    // The kubelet keeps everything else from it.
+    // The kubelet keeps everything else from the account whose token it gets.
+    let admin = cluster.plane.admin().await.unwrap();
+    let token = self::token(&Api::namespaced(admin, NAMESPACE), ACCOUNT).await;
     let kubelet = format!("https://{}:10250", node.address);
     let token = format!("--token={token}");
     let raw = async |path: &str| {

@@ -2,6 +2,7 @@
 
 use jiff::{Timestamp, ToSpan};
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
 use nix::sys::signal::Signal;
 use nodelife_tests::fixture::PodFixture;
@@ -134,6 +135,7 @@ async fn a_clock_that_is_ahead() {
         return;
     };
     let client = cluster.plane.node(&node.name).await.unwrap();
+    let nodes: Api<Node> = Api::all(client.clone());
     let leases: Api<Lease> = Api::namespaced(client, "kube-node-lease");
     wait_until("the kubelet's Lease", TIMEOUT, async || {
         Ok(leases.get_opt(&node.name).await?)
@@ -146,6 +148,11 @@ async fn a_clock_that_is_ahead() {
     let patch = Patch::Merge(json!({"spec": {"renewTime": renewed}}));
     let parameters = PatchParams::default();
     let patched = leases.patch(&node.name, &parameters, &patch);
+    patched.await.unwrap();
+    let time = ahead.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let posted = json!({"type": "Ready", "status": "True", "lastHeartbeatTime": time});
+    let patch = Patch::Strategic(json!({"status": {"conditions": [posted]}}));
+    let patched = nodes.patch_status(&node.name, &parameters, &patch);
     patched.await.unwrap();
     found(cluster, &node, "NL-HB-004", &[]).await;
 }
