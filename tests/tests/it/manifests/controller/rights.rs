@@ -348,7 +348,11 @@ fn requests(plane: &ControlPlane) -> anyhow::Result<Vec<AuditEvent>> {
 /// On `a`: a Deployment that needs another pod first, a DaemonSet, pods of each operator under a
 /// budget that lets none go, and a virtual machine that is to leave. Room is on `b` and `c`.
 async fn workloads(scene: &Scene<'_>, namespace: &TestNamespace) {
-    let upgraded = json!([{"type": "Upgraded", "status": "True", "reason": "Done", "message": ""}]);
+    // The gate wants one that came after the drain of the node began.
+    let upgraded = json!([{
+        "type": "Upgraded", "status": "True", "reason": "Done", "message": "",
+        "lastTransitionTime": "2100-01-01T00:00:00Z",
+    }]);
     for name in ["a", "b", "c"] {
         NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
         let nodes: Api<Node> = Api::all(scene.admin.clone());
