@@ -223,10 +223,12 @@ async fn with_surge_the_controller_may_restart_rollouts_alone() {
     let refused = change(restart, at("1")).await.unwrap();
     assert!(refused.stderr.contains("cannot patch"), "{refused:?}");
     scene.add("surge").await;
-    // The policy is in force when it refuses.
-    let other = json!({"other": "1"});
+    // The policy is in force when it refuses: another change each time, for it allows one that changes nothing.
+    let mut tries = 0;
     wait_until("the policy", TIMEOUT, async || {
-        let output = change(restart, other.clone()).await?;
+        tries += 1;
+        let other = json!({"other": tries.to_string()});
+        let output = change(restart, other).await?;
         Ok(output.stderr.contains("may only restart").then_some(()))
     })
     .await
