@@ -366,7 +366,11 @@ async fn send(client: Client, index: usize, seed: u64) -> bool {
     for _ in 0..random.usize(1..4) {
         let (field, at, beyond) = one_of(&mut random, &edges);
         // Mostly at the edge: one value beyond it is enough for a refusal.
-        let values = if random.u8(..10) > 0 { at } else { beyond };
+        let values = if random.u8(..10) > 0 && !at.is_empty() {
+            at
+        } else {
+            beyond
+        };
         let value = one_of(&mut random, values);
         spec = with(spec, field, value);
     }
