@@ -108,24 +108,57 @@ impl AuditEvent {
     }
 }
 
-/// Reads a log from a position on; a line that is still being written is left out.
+/// Reads a log from a position on, which may be within a line; that line, and one that is still
+/// being written, are left out.
 pub(crate) fn read(log: &Path, position: u64) -> Result<Vec<AuditEvent>> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     File::open(log)
         .and_then(|mut file| {
-            file.seek(SeekFrom::Start(position))?;
-            file.read_to_string(&mut text)
+            file.seek(SeekFrom::Start(position.saturating_sub(1)))?;
+            file.read_to_end(&mut bytes)
         })
         .with_context(|| format!("failed to read {}", log.display()))?;
-    let complete = text
-        .rfind('\n')
-        .and_then(|end| text.get(..end))
-        .unwrap_or_default();
-    complete
+    let is_end = |byte: &u8| *byte == b'\n';
+    let begin = match position {
+        0 => Some(0),
+        _ => bytes.iter().position(is_end).map(|end| end + 1),
+    };
+    let end = bytes.iter().rposition(is_end);
+    let complete = begin
+        .zip(end)
+        .and_then(|(begin, end)| bytes.get(begin..=end));
+    String::from_utf8_lossy(complete.unwrap_or_default())
         .lines()
         .map(|line| {
             serde_json::from_str(line)
                 .with_context(|| format!("failed to read the audit event {line}"))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::read;
+
+    #[test]
+    fn a_position_within_a_line_leaves_that_line_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("audit.log");
+        let event = |verb: &str| format!(r#"{{"verb":"{verb}","requestURI":"/","user":{{}}}}"#);
+        let (get, list) = (event("get"), event("list"));
+        fs::write(&log, format!("{get}\n{list}\n{{\"verb\":")).unwrap();
+        for (position, verbs) in [
+            (0, vec!["get", "list"]),
+            (1, vec!["list"]),
+            (get.len() + 1, vec!["list"]),
+            (get.len() + 2, vec![]),
+            (get.len() + list.len() + 9, vec![]),
+        ] {
+            let events = read(&log, position as u64).unwrap();
+            let read: Vec<&str> = events.iter().map(|event| event.verb.as_str()).collect();
+            assert_eq!(read, verbs, "{position}");
+        }
+    }
 }

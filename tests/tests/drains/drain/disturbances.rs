@@ -18,6 +18,7 @@ use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture, node}
 use nodelife_tests::{ControlPlane, Part, TIMEOUT, seed, wait_until};
 use serde_json::{Value, json};
 
+use super::lock::expire_locks;
 use super::support::{
     CORDON, DrainProcess, EVENTS, EVICT, Permission, READ, Report, TestEnvironment, conforms,
     end_plane, outcome, send, start, wait_until_allowed,
@@ -300,6 +301,9 @@ impl Disturbed {
             send(drain, signal);
             self.log.push(format!("send {signal}"));
             self.ended().await;
+            if signal == Signal::SIGKILL {
+                expire_locks(&self.env).await;
+            }
         }
         "the drain was ended".to_owned()
     }

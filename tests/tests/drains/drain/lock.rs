@@ -4,7 +4,7 @@ use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule, Gate};
@@ -38,6 +38,18 @@ async fn write_lock(env: &TestEnvironment, node: &str, mut lock: Value, silent: 
         .patch(node, &PatchParams::default(), &Patch::Merge(patch))
         .await
         .unwrap();
+}
+
+/// The locks of a drain that was killed, as they are when it has been silent for long enough.
+pub(super) async fn expire_locks(env: &TestEnvironment) {
+    let nodes: Api<Node> = Api::all(env.namespace.client().clone());
+    let all = nodes.list(&ListParams::default()).await.unwrap();
+    let names = all.items.into_iter().filter_map(|node| node.metadata.name);
+    for name in names.filter(|name| name.starts_with(&env.namespace.name)) {
+        if let Some(lock) = lock_on(env, &name).await {
+            write_lock(env, &name, lock, SignedDuration::from_mins(2)).await;
+        }
+    }
 }
 
 /// The lock, without the time of its last renewal: which run it is of.

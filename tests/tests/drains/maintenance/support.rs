@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -92,10 +93,11 @@ impl<'a> Scene<'a> {
     }
 
     fn start_by(&self, kubeconfig: &Path, replica: &str, flags: &[&str]) -> Supervised {
-        let log = self
-            .plane
-            .folder()
-            .join(format!("maintenance-{replica}.log"));
+        // The plane serves other tests later: what this replica says is in a file of its own.
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let started = STARTED.fetch_add(1, Ordering::Relaxed);
+        let log = format!("maintenance-{replica}-{started}.log");
+        let log = self.plane.folder().join(log);
         Spec::new(program::controller().unwrap(), log)
             .args(["--kubeconfig".to_owned(), kubeconfig.display().to_string()])
             .args([
