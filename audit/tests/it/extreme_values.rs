@@ -104,7 +104,9 @@ fn look_at(snapshot: &Snapshot) {
             let pods = snapshot.pods.iter();
             pods.filter(|pod| pod.spec.node_name == node.metadata.name)
         };
-        failure::timeline(node, &snapshot.nodes, pods(), &settings);
+        let lease = snapshot.leases.first();
+        let now = snapshot.taken_at.unwrap_or_default();
+        failure::timeline(node, &snapshot.nodes, lease, Some(pods()), &settings, now);
         if let Some(known) = snapshot.kubelet_configs.get(&node.metadata.name) {
             allocatable::of_node(node, known);
             shutdown::of_node(node, known, pods());

@@ -266,6 +266,15 @@ impl Scene {
         let there: BTreeSet<_> = pods_on(&self.namespace, node).await.into_keys().collect();
         assert_eq!(names, there, "{node}");
         let evicted: Vec<_> = predicted.iter().filter(|fate| fate.evicted).collect();
+        if !evicted.is_empty() {
+            self.wait_tainted(node).await;
+        }
+        // Now that it has failed, its timeline has the times that were and those to come.
+        let failed = self.failure(node).await;
+        assert_eq!(failed["failure"], "silent", "{failed:#}");
+        let since: Timestamp = serde_json::from_value(failed["since"].clone()).unwrap();
+        assert!(seconds(died, since).abs() <= CUT, "{died}: {failed:#}");
+        let failed: Vec<Fate> = serde_json::from_value(failed["pods"].clone()).unwrap();
         let deleted = wait_until(&format!("the end of {node}"), TIMEOUT, async || {
             let pods = pods_on(&self.namespace, node).await;
             let deleted: BTreeMap<_, _> = evicted
@@ -291,6 +300,14 @@ impl Scene {
                     && measured > after - PERIOD - 2.0 * CUT
                     && measured < after + 2.0 * PERIOD + late,
                 "{node}: deleted after {measured:.1} s, predicted {fate:?}; {late:.1} s late"
+            );
+        }
+        for fate in &failed {
+            let Some(at) = fate.at else { continue };
+            let late_by = seconds(at, deleted[&fate.name]);
+            assert!(
+                late_by.abs() <= 2.0 * CUT + late,
+                "{node}: {fate:?} came {late_by:.1} s later; {late:.1} s late"
             );
         }
         let spared = predicted.iter().filter(|fate| !fate.evicted);
