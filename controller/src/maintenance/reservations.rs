@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nodelife_cluster::watch::Update;
 use nodelife_core::format;
@@ -13,17 +14,25 @@ use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use nodelife_drain::{MaxUnavailable, SharedLimits};
 use nodelife_drain_plan::{InUse, Share};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use super::nodes::Nodes;
 
 /// How many nodes a sentence names.
 const SHOWN: usize = 10;
 
+/// How many of the maintenances that wait may write at once. The requests of one account share a queue of the
+/// API server: behind thousands, the renewal of the Lease would come too late.
+const WAITING_WRITES: usize = 4;
+
+/// How long a change waits for the next one, for each that hears of it: thousands cannot look each time.
+const PAUSE: Duration = Duration::from_micros(50);
+
 /// The reservations of all maintenances of a leader.
 pub(super) struct Reservations {
     known: Mutex<Known>,
     changes: watch::Sender<()>,
+    turns: Semaphore,
 }
 
 #[derive(Default)]
@@ -65,7 +74,19 @@ impl Reservations {
         Arc::new(Self {
             known: Mutex::default(),
             changes: watch::Sender::new(()),
+            turns: Semaphore::new(WAITING_WRITES),
         })
+    }
+
+    /// The turn of a maintenance that waits to write; those that drain need none.
+    pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.turns.acquire().await.ok()
+    }
+
+    /// Waits after a change until more may have come.
+    pub(super) async fn gather(&self) {
+        let hearers = u32::try_from(self.changes.receiver_count()).unwrap_or(u32::MAX);
+        tokio::time::sleep(PAUSE.saturating_mul(hearers)).await;
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {

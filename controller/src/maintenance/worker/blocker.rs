@@ -160,7 +160,10 @@ impl BlockerCheck {
                 }
             };
             tokio::select! {
-                told = changes.changed() => if told.is_err() { return },
+                told = changes.changed() => match told {
+                    Ok(()) => reservations.gather().await,
+                    Err(_) => return,
+                },
                 () = over => {}
             }
         }

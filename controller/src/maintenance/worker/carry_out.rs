@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use nodelife_core::node_maintenance::{
-    FINALIZER, MaintenanceStatus, NodeMaintenance, NodeState, NodeStatus, condition,
+    MaintenanceStatus, NodeMaintenance, NodeState, NodeStatus, condition,
 };
 use nodelife_core::text::Str;
 use nodelife_drain::{Drain, DrainStatus};
@@ -160,13 +160,9 @@ impl Worker {
 
     /// Puts the finalizer back, if somebody took it off while the drain runs.
     async fn keep_finalizer(&self) {
-        let meta = &self.object.metadata;
-        if self.object.is_deleted() || meta.finalizers.iter().any(|one| *one == FINALIZER) {
-            return;
-        }
-        let cluster = &self.cluster;
-        let set = cluster.set_maintenance_finalizer(&self.object, FINALIZER, true);
-        if let Err(error) = set.await {
+        if !self.object.is_deleted()
+            && let Err(error) = self.is_held().await
+        {
             tracing::debug!(%error, "failed to put the finalizer back");
         }
     }

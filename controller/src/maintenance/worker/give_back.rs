@@ -24,6 +24,7 @@ impl Worker {
             self.block(wait.reason, &wait.message).await?;
             return Ok(Next::Blocked(wait));
         }
+        let _turn = self.turn().await;
         match self
             .cluster
             .set_maintenance_finalizer(&self.object, FINALIZER, false)

@@ -26,7 +26,7 @@ use nodelife_core::text::Str;
 use nodelife_drain::{
     Drain, DrainIdentity, DrainRequest, DrainStatus, NodeSelection, Prepared, prepare,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{SemaphorePermit, mpsc, watch};
 use tokio::time::Instant;
 
 use super::gate::Begun;
@@ -35,7 +35,7 @@ use super::reservations::{Limits, Reservation, Reservations, Taken, Wait};
 use super::settings::{request, times};
 use super::status::{count_nodes, cut, reason, set_condition, whole_second};
 use crate::part::Term;
-use blocker::{BlockerCheck, nodes_unknown};
+use blocker::{Blocker, BlockerCheck, nodes_unknown};
 use journal::{StatusJournal, earlier, note_begins};
 use nodes::{not_drained, note_refused, refusals};
 
@@ -65,6 +65,8 @@ pub(super) struct Worker {
     written_in: Option<u64>,
     /// Whether somebody else has written the status since.
     is_overwritten: bool,
+    /// Whether it has begun nothing, and nothing that it can begin is known: its writes wait for their turn.
+    waits: bool,
     seen: watch::Receiver<Seen>,
     /// The rules that the gate of an audit checks.
     audit: Arc<Selection>,
@@ -106,6 +108,7 @@ impl Worker {
             instance: term.identity.to_string(),
             written_in: version(&object),
             is_overwritten: false,
+            waits: true,
             seen,
             audit: Arc::clone(audit),
             reservation: Reservation::new(reservations, object.metadata.uid.clone()),
@@ -271,6 +274,7 @@ impl Worker {
 
     async fn step(&mut self) -> anyhow::Result<Next> {
         self.end = None;
+        self.waits = self.object.status.started_at.is_none();
         // It says what was taken: nothing is done, and nothing written over it, until somebody mends it.
         if self.object.unreadable_status.is_some() {
             return Ok(Next::Idle);
@@ -281,16 +285,8 @@ impl Worker {
         if self.object.is_deleted() {
             return self.give_back().await;
         }
-        let meta = &self.object.metadata;
-        if !meta.finalizers.iter().any(|one| *one == FINALIZER) {
-            let set = self
-                .cluster
-                .set_maintenance_finalizer(&self.object, FINALIZER, true);
-            return match set.await {
-                // The watch shows it soon.
-                Ok(()) | Err(ApiError::Conflict(_)) => Ok(Next::After(SOON)),
-                Err(error) => Err(error.into()),
-            };
+        if !self.waits && !self.is_held().await? {
+            return Ok(Next::After(SOON));
         }
         if self.object.status.finished_at.is_some() {
             self.nodes_changed.mark_unchanged();
@@ -332,20 +328,47 @@ impl Worker {
         self.drain(request).await
     }
 
+    /// What is in its way now, and the nodes that are left to drain.
+    fn blocked(&self) -> (Option<Blocker>, Vec<Str>) {
+        let check = self.check(false);
+        let known = self.reservation.reservations().known();
+        let now = self.cluster.clock().now();
+        (check.blocker(&known, now), check.wanted(&known))
+    }
+
+    /// Whether it has the finalizer; else it is set, and the watch shows it soon.
+    async fn is_held(&self) -> anyhow::Result<bool> {
+        let meta = &self.object.metadata;
+        if meta.finalizers.iter().any(|one| *one == FINALIZER) {
+            return Ok(true);
+        }
+        let set = self
+            .cluster
+            .set_maintenance_finalizer(&self.object, FINALIZER, true);
+        match set.await {
+            Ok(()) | Err(ApiError::Conflict(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Its turn to write, if it waits.
+    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        if !self.waits {
+            return None;
+        }
+        self.reservation.reservations().turn().await
+    }
+
     /// Plans, waits for others and for the approval, and drains.
     async fn drain(&mut self, mut request: DrainRequest) -> anyhow::Result<Next> {
         if let Some(wait) = self.know_nodes().await {
             self.block(wait.reason, &wait.message).await?;
             return Ok(Next::Blocked(wait));
         }
+        self.waits &= self.blocked().0.is_some();
         self.note_named_nodes().await?;
         self.note_deleted_nodes().await?;
-        let check = self.check(false);
-        let (blocker, wanted) = {
-            let known = self.reservation.reservations().known();
-            let now = self.cluster.clock().now();
-            (check.blocker(&known, now), check.wanted(&known))
-        };
+        let (blocker, wanted) = self.blocked();
         if let Some(blocker) = blocker {
             let wait = blocker.wait;
             self.block(wait.reason, &wait.message).await?;
@@ -355,6 +378,11 @@ impl Worker {
             let text = "all nodes are already drained";
             self.finish(DrainStatus::Done, text).await?;
             return Ok(Next::Now);
+        }
+        self.waits = false;
+        // Before anything is taken.
+        if !self.is_held().await? {
+            return Ok(Next::After(SOON));
         }
         request.nodes = NodeSelection::named(wanted);
         let limits = Limits {
@@ -535,11 +563,13 @@ impl Worker {
         if status == self.object.status && !self.is_overwritten {
             return Ok(());
         }
+        let turn = self.turn().await;
         let written = self
             .cluster
             .write_maintenance_status(&self.object, &status)
             .await
             .context("failed to write the status")?;
+        drop(turn);
         self.written_in = version(&written);
         self.is_overwritten = false;
         self.object.status = status;
