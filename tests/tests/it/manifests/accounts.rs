@@ -3,8 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use futures::StreamExt as _;
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Client;
+use kube::api::{Api, ListParams, PostParams};
 use nodelife_tests::installation::{NAMESPACE, manifests};
-use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
+use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::{
+    ControlPlane, Identity, Installation, Parts, PlaneLease, TIMEOUT, wait_until,
+};
 use serde_json::{Value, json};
 
 use super::render;
@@ -89,6 +98,221 @@ fn documented() -> BTreeMap<String, BTreeSet<String>> {
 #[test]
 fn the_threat_model_says_what_each_token_may_write() {
     assert_eq!(documented(), writes());
+}
+
+/// What can be done with a resource beside reading it, and with what no resource is served for.
+const VERBS: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
+const OTHERS: [(&str, &str, &str); 12] = [
+    ("impersonate", "", "users"),
+    ("impersonate", "", "groups"),
+    ("impersonate", "", "serviceaccounts"),
+    ("impersonate", "authentication.k8s.io", "uids"),
+    ("impersonate", "authentication.k8s.io", "userextras/scopes"),
+    ("escalate", "rbac.authorization.k8s.io", "roles"),
+    ("escalate", "rbac.authorization.k8s.io", "clusterroles"),
+    ("bind", "rbac.authorization.k8s.io", "roles"),
+    ("bind", "rbac.authorization.k8s.io", "clusterroles"),
+    ("approve", "certificates.k8s.io", "signers"),
+    ("sign", "certificates.k8s.io", "signers"),
+    ("attest", "certificates.k8s.io", "signers"),
+];
+/// Reading them runs commands.
+const CONNECTIONS: [&str; 4] = ["/exec", "/attach", "/portforward", "/proxy"];
+/// Served by KubeVirt, which the test does not run.
+const NOT_SERVED: [&str; 2] = [
+    "virtualmachineinstances/evacuate",
+    "virtualmachineinstances/evacuate/cancel",
+];
+/// The resources that an account may write in its own namespace alone.
+const AT_HOME: [&str; 3] = ["leases", "secrets", "serviceaccounts/token"];
+
+/// A verb with a group and a resource, for every one that the API server serves.
+async fn deeds(client: &Client) -> BTreeSet<(String, String, String)> {
+    let mut served = vec![client.list_core_api_resources("v1").await.unwrap()];
+    for group in client.list_api_groups().await.unwrap().groups {
+        for version in group.versions {
+            let resources = client.list_api_group_resources(&version.group_version);
+            served.push(resources.await.unwrap());
+        }
+    }
+    let others =
+        OTHERS.map(|(verb, group, resource)| (verb, group.to_owned(), resource.to_owned()));
+    let mut deeds = Vec::from(others);
+    let mut add = |group: &str, resource: &str| {
+        let connects = CONNECTIONS.iter().any(|end| resource.ends_with(end));
+        let verbs = VERBS.into_iter().chain(connects.then_some("get"));
+        deeds.extend(verbs.map(|verb| (verb, group.to_owned(), resource.to_owned())));
+    };
+    for list in served {
+        let group = list.group_version.rsplit_once('/');
+        let group = group.map_or("", |(group, _)| group);
+        for resource in &list.resources {
+            add(group, &resource.name);
+        }
+    }
+    for resource in NOT_SERVED {
+        add("subresources.kubevirt.io", resource);
+    }
+    let deeds = deeds.into_iter();
+    deeds
+        .map(|(verb, group, resource)| (verb.to_owned(), group, resource))
+        .collect()
+}
+
+/// Whether the API server lets whoever has this token do it.
+async fn may(
+    client: &Client,
+    (verb, group, resource): &(String, String, String),
+    (namespace, name): (&str, &str),
+) -> bool {
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let attributes = json!({"verb": verb, "group": group, "version": "*", "resource": resource,
+        "subresource": subresource, "namespace": namespace, "name": name});
+    let review = json!({"spec": {"resourceAttributes": attributes}});
+    let review: SelfSubjectAccessReview = serde_json::from_value(review).unwrap();
+    let reviews = Api::all(client.clone());
+    let review = reviews
+        .create(&PostParams::default(), &review)
+        .await
+        .unwrap();
+    review.status.unwrap().allowed
+}
+
+/// What may be done with a token in a namespace, in the words of the table; `names`: those that it has.
+async fn tried(
+    client: &Client,
+    deeds: &BTreeSet<(String, String, String)>,
+    (namespace, names): (&str, &BTreeSet<(String, String)>),
+) -> BTreeSet<String> {
+    let tries = deeds.iter().map(|deed| async move {
+        let (verb, _, resource) = deed;
+        if may(client, deed, (namespace, "")).await {
+            return Some(format!("{verb} {resource}"));
+        }
+        let mut right = format!("{verb} {resource}");
+        let mut is_allowed = false;
+        for (_, name) in names.iter().filter(|(of, _)| of == resource) {
+            if may(client, deed, (namespace, name)).await {
+                is_allowed = true;
+                right = format!("{right} {name}");
+            }
+        }
+        is_allowed.then_some(right)
+    });
+    let all = futures::stream::iter(tries).buffer_unordered(10);
+    let all: Vec<Option<String>> = all.collect().await;
+    // What everybody may.
+    let all = all.into_iter().flatten();
+    all.filter(|right| !right.starts_with("create selfsubject"))
+        .collect()
+}
+
+/// The same rights with the names of each in alphabetical order.
+fn sorted(rights: &BTreeSet<String>) -> BTreeSet<String> {
+    let sort = |right: &String| {
+        let mut words: Vec<&str> = right.split(' ').collect();
+        words[2..].sort_unstable();
+        words.join(" ")
+    };
+    rights.iter().map(sort).collect()
+}
+
+/// Each token, asked for every verb of every resource that the API server serves.
+#[tokio::test]
+async fn each_token_may_write_what_the_threat_model_says() {
+    let plane = PlaneLease::take(Parts::Api).await.unwrap();
+    let kubectl = Kubectl::new(&plane, &Identity::Admin).unwrap();
+    for file in [
+        "clusterreports.openreports.io",
+        "virtualmachineinstancemigrations.kubevirt.io",
+    ] {
+        let file = format!("{}/crds/{file}.json", env!("CARGO_MANIFEST_DIR"));
+        let apply = ["apply", "--server-side", "-f", &file];
+        kubectl.run(apply).await.unwrap().success().unwrap();
+    }
+    for folder in FOLDERS {
+        let folder = manifests().join(folder).display().to_string();
+        // The API server makes kube-node-lease by itself, but not at once.
+        wait_until("the manifests", TIMEOUT, async || {
+            let apply = kubectl.run(["apply", "-k", &folder]).await?;
+            apply.success().map(Some)
+        })
+        .await
+        .unwrap();
+    }
+    let documented = documented();
+    let rights = || documented.values().flatten();
+    let names: BTreeSet<(String, String)> = rights()
+        .flat_map(|right| {
+            let mut words = right.split(' ').skip(1).map(str::to_owned);
+            let resource = words.next().unwrap();
+            words.map(move |name| (resource.clone(), name))
+        })
+        .collect();
+    let admin = plane.admin().await.unwrap();
+    // A resource is served a moment after it is defined, and a right is in force a moment after its role.
+    let deeds = wait_until("every resource", TIMEOUT, async || {
+        let deeds = deeds(&admin).await;
+        let is_served = |right: &&String| {
+            let words: Vec<&str> = right.split(' ').collect();
+            deeds
+                .iter()
+                .any(|(verb, _, resource)| [verb, resource.as_str()] == words[..2])
+        };
+        let missing = rights().find(|right| !is_served(right));
+        anyhow::ensure!(missing.is_none(), "{missing:?}");
+        Ok(Some(deeds))
+    })
+    .await
+    .unwrap();
+    let accounts: Api<ServiceAccount> = Api::all(admin.clone());
+    let accounts = accounts.list(&ListParams::default()).await.unwrap().items;
+    let mut found = BTreeSet::new();
+    for account in accounts {
+        let (name, home) = (
+            account.metadata.name.unwrap(),
+            account.metadata.namespace.unwrap(),
+        );
+        let Some(row) = documented.get(&name) else {
+            assert_eq!(
+                name, "default",
+                "an account without a row in docs/threats.md"
+            );
+            continue;
+        };
+        let of_home: Api<ServiceAccount> = Api::namespaced(admin.clone(), &home);
+        let (options, request) = (PostParams::default(), TokenRequest::default());
+        let issued = of_home
+            .create_token_request(&name, &options, &request)
+            .await;
+        let token = issued.unwrap().status.unwrap().token.unwrap();
+        let client = plane.client(&Identity::Token(token)).await.unwrap();
+        wait_until("the rights of the account", TIMEOUT, async || {
+            let tried = tried(&client, &deeds, (&home, &names)).await;
+            let missing: Vec<_> = sorted(row).difference(&tried).cloned().collect();
+            anyhow::ensure!(missing.is_empty(), "{name} may not {missing:?}");
+            assert_eq!(tried, sorted(row), "{name}");
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+        let is_everywhere = |right: &&String| {
+            let resource = right.split(' ').nth(1).unwrap();
+            !AT_HOME.contains(&resource)
+        };
+        let everywhere = sorted(row)
+            .iter()
+            .filter(is_everywhere)
+            .cloned()
+            .collect::<BTreeSet<_>>();
+        assert_eq!(
+            tried(&client, &deeds, ("default", &names)).await,
+            everywhere,
+            "{name}"
+        );
+        found.insert(name);
+    }
+    assert_eq!(found, documented.keys().cloned().collect());
 }
 
 /// RBAC cannot say so: a policy does.
