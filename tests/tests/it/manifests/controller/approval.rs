@@ -135,12 +135,84 @@ async fn refused_at_creation(users: &Users<'_>) {
     }
 }
 
+/// The same by other verbs, kinds of patches and objects.
+async fn by_other_ways(scene: &Scene<'_>, users: &Users<'_>) {
+    let approved = json!({"approvedPlan": digest(1)});
+    let full = maintenance("upgrade", "alice", &approved).to_string();
+    let mut stored = scene.get(&["nm", "upgrade"]).await.unwrap();
+    stored["spec"]["approvedPlan"] = json!(digest(1));
+    let stored = stored.to_string();
+    let second = maintenance("second", "alice", &json!({}));
+    users.create("alice", &second).await.success().unwrap();
+    let second = maintenance("second", "alice", &approved).to_string();
+    let merge = approve(json!({})).to_string();
+    let add = json!([{"op": "add", "path": "/spec/approvedPlan", "value": digest(1)}]).to_string();
+    let at_creation = "approvedPlan cannot be set at creation";
+    for (who, words, stdin, refusal) in [
+        (
+            "alice",
+            &["apply", "--server-side", "--force-conflicts", "-f", "-"][..],
+            &full,
+            OWN,
+        ),
+        ("alice", &["replace", "-f", "-"], &stored, OWN),
+        (
+            "alice",
+            &["patch", "nm", "upgrade", "--type=json", "-p", &add],
+            &add,
+            OWN,
+        ),
+        // Nobody knows who asks for it, so nobody is the second.
+        (
+            "bob",
+            &["patch", "nm", "earlier", "--type=merge", "-p", &merge],
+            &merge,
+            OWN,
+        ),
+        (
+            "alice",
+            &["create", "--dry-run=server", "-f", "-"],
+            &second,
+            at_creation,
+        ),
+        // It deletes the object first.
+        (
+            "alice",
+            &["replace", "--force", "-f", "-"],
+            &second,
+            at_creation,
+        ),
+    ] {
+        let output = users.run(who, "people", words, stdin).await;
+        refused(&words.join(" "), &output, refusal);
+    }
+    // The status takes no spec along.
+    let status = [
+        "patch",
+        "nm",
+        "upgrade",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &merge,
+    ];
+    let output = users.run("alice", "people", &status, "").await;
+    output.success().unwrap();
+    let stored = scene.get(&["nm", "upgrade"]).await.unwrap();
+    assert_eq!(stored["spec"]["approvedPlan"], Value::Null);
+}
+
 #[tokio::test]
 async fn a_second_person_approves_and_changes_nothing_else() {
     let plane = PlaneLease::take(Parts::Api).await.unwrap();
     let scene = Scene::install(&plane).await;
-    scene.add("approval").await;
     let users = Users(&scene);
+    // Before there was a policy nobody had to say who asks.
+    let mut earlier = maintenance("earlier", "", &json!({}));
+    earlier["metadata"]["annotations"] = json!({});
+    let made = users.create("alice", &earlier).await;
+    made.success().unwrap();
+    scene.add("approval").await;
     let unapproved = json!({"approval": "None"});
     wait_until("the policy", TIMEOUT, async || {
         let output = users
@@ -159,7 +231,6 @@ async fn a_second_person_approves_and_changes_nothing_else() {
 
     refused_at_creation(&users).await;
     let plain = json!({});
-    let approved = json!({"approvedPlan": digest(1)});
     let made = users
         .create("alice", &maintenance("upgrade", "alice", &plain))
         .await;
@@ -168,19 +239,7 @@ async fn a_second_person_approves_and_changes_nothing_else() {
     for (user, what, patch, words) in attempts() {
         refused(what, &users.patch(user, patch).await, words);
     }
-    // The same by other verbs.
-    let full = maintenance("upgrade", "alice", &approved).to_string();
-    let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
-    refused(
-        "apply",
-        &users.run("alice", "people", &apply, &full).await,
-        OWN,
-    );
-    let mut stored = scene.get(&["nm", "upgrade"]).await.unwrap();
-    stored["spec"]["approvedPlan"] = json!(digest(1));
-    let stored = stored.to_string();
-    let replace = users.run("alice", "people", &["replace", "-f", "-"], &stored);
-    refused("replace", &replace.await, OWN);
+    by_other_ways(&scene, &users).await;
 
     // What is left is allowed: the controller's finalizer, her deadline, his approval.
     let finalizer = json!({"metadata": {"finalizers": ["nodelife.dev/give-back"]}});
