@@ -114,31 +114,48 @@ fn bearer(request: &str) -> (String, Value) {
     (token.to_owned(), serde_json::from_slice(&claims).unwrap())
 }
 
-/// Certificates with which a node `victim` must get nothing.
-fn wrong(plane: &ControlPlane) -> Vec<(&'static str, KeyAndCertificate)> {
-    let (user, group, here) = ("system:node:victim", "system:nodes", Ipv4Addr::LOCALHOST);
+/// Certificates with which the node of this name must get nothing: each is wrong in one respect or in several.
+fn forged(plane: &ControlPlane, node: impl Fn(usize) -> String) -> Vec<KeyAndCertificate> {
     let (own, other) = (plane.authority(), TestCa::new().unwrap());
-    vec![
-        (
-            "another node's",
-            own.kubelet("system:node:evil", group, here).unwrap(),
-        ),
-        (
-            "another group's",
-            own.kubelet(user, "system:bootstrappers", here).unwrap(),
-        ),
-        ("a server's", own.server(&["victim", user], &[]).unwrap()),
-        (
-            "for another address",
-            own.kubelet(user, group, Ipv4Addr::new(127, 0, 0, 2))
-                .unwrap(),
-        ),
-        ("for clients", own.client(user, group).unwrap()),
-        (
-            "of another authority",
-            other.kubelet(user, group, here).unwrap(),
-        ),
-    ]
+    let (here, elsewhere) = (Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 0, 2));
+    let users = [
+        "system:node:NAME",
+        "system:node:evil",
+        "NAME",
+        "system:node:NAME.evil",
+        "system:node:NAME ",
+        "SYSTEM:NODE:NAME",
+        "system:node:",
+        "kubernetes",
+        "system:serviceaccount:nodelife-system:nodelife-controller",
+    ];
+    let groups = [
+        "system:nodes",
+        "system:bootstrappers",
+        "system:masters",
+        "System:Nodes",
+    ];
+    let mut all = Vec::new();
+    for user in users {
+        for group in groups {
+            for authority in [own, &other] {
+                for address in [Some(here), Some(elsewhere), None] {
+                    let is_right = (user, group, address) == (users[0], groups[0], Some(here));
+                    if is_right && std::ptr::eq(authority, own) {
+                        continue;
+                    }
+                    let user = user.replace("NAME", &node(all.len()));
+                    let pair = match address {
+                        Some(address) => authority.kubelet(&user, group, address),
+                        // For clients alone.
+                        None => authority.client(&user, group),
+                    };
+                    all.push(pair.unwrap());
+                }
+            }
+        }
+    }
+    all
 }
 
 /// A kubeconfig with a token that may do everything, as an administrator has it, and that token.
@@ -182,25 +199,32 @@ async fn a_node_hears_no_token_that_is_worth_something() {
     ];
     run_kubectl(&controller, apply).await;
     let (kubeconfig, own) = boss(&plane, &controller).await;
-    let ask = async |node: &str| {
+    let ask = async |nodes: &[&str]| {
         let mut ask = tokio::process::Command::new(program::nodelife().unwrap());
         ask.env_clear().env("KUBECONFIG", &kubeconfig);
-        ask.args(["audit", node, "--configz=direct", "--fail-on=never"]);
+        ask.args(["audit", "--configz=direct", "--fail-on=never"])
+            .args(nodes);
         run(ask, "").await.unwrap()
     };
 
-    for (what, pair) in wrong(&plane) {
-        let kubelet = FakeKubelet::start(&pair).await;
-        add_node(&controller, "victim", kubelet.port).await;
-        let output = ask("victim").await;
-        assert!(
-            output.stderr.contains("got no credentials"),
-            "{what}: {}",
-            output.stderr
-        );
-        assert_eq!(kubelet.heard().await, "", "{what}");
-        run_kubectl(&controller, ["delete", "node", "victim"]).await;
+    let name = |index: usize| format!("forged-{index}");
+    let mut kubelets = Vec::new();
+    for (index, pair) in forged(&plane, name).iter().enumerate() {
+        let kubelet = FakeKubelet::start(pair).await;
+        add_node(&controller, &name(index), kubelet.port).await;
+        kubelets.push(kubelet);
     }
+    assert!(kubelets.len() >= 200, "{}", kubelets.len());
+    let output = ask(&[]).await;
+    assert!(
+        output.stderr.contains("got no credentials"),
+        "{}",
+        output.stderr
+    );
+    for (index, kubelet) in kubelets.iter().enumerate() {
+        assert_eq!(kubelet.heard().await, "", "{index}");
+    }
+    run_kubectl(&controller, ["delete", "nodes", "--all"]).await;
 
     // The kubelet of this very node gets a token that only kubelets take for something.
     let here = Ipv4Addr::LOCALHOST;
@@ -210,7 +234,7 @@ async fn a_node_hears_no_token_that_is_worth_something() {
         .unwrap();
     let kubelet = FakeKubelet::start(&right).await;
     add_node(&controller, "victim", kubelet.port).await;
-    let output = ask("victim").await;
+    let output = ask(&["victim"]).await;
     assert!(!output.stderr.contains("kubelet at"), "{}", output.stderr);
     let heard = kubelet.heard().await;
     assert!(!heard.contains(&own), "{heard}");
@@ -248,7 +272,7 @@ async fn a_node_hears_no_token_that_is_worth_something() {
         &endpoint,
     ];
     run_kubectl(&controller, words).await;
-    let evil = wrong(&plane).remove(0).1;
+    let evil = forged(&plane, |_| "other".to_owned()).remove(0);
     let evil = FakeKubelet::start(&evil).await;
     add_node(&controller, "other", evil.port).await;
     let replica = controller.start("one", &["--audit-configz=true", "--maintenance=false"]);
