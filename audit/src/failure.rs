@@ -229,7 +229,7 @@ impl Course {
             now: after(now),
             detected: match failure {
                 Failure::None => settings.detected_within(),
-                Failure::Silent => changed.map_or(settings.detected_within(), after),
+                Failure::Silent => changed.map_or_else(|| settings.detected_within(), after),
                 Failure::NotReady => 0.0,
             },
             tainted: None,

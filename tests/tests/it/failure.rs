@@ -369,6 +369,7 @@ pub(crate) struct Fate {
     pub(crate) evicted: bool,
     pub(crate) tolerated_seconds: Option<i64>,
     pub(crate) after_seconds: Option<f64>,
+    pub(crate) at: Option<Timestamp>,
 }
 
 /// Renews the Leases of the nodes that live, and measures how late the machine lets it.
