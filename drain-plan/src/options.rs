@@ -109,8 +109,10 @@ pub struct Earlier {
     pub ended: BTreeMap<Str, Timestamp>,
     /// Their zones, of those that have one.
     pub zones: BTreeMap<Str, Str>,
-    /// The nodes whose drain it has begun and not ended.
-    pub begun: BTreeSet<Str>,
+    /// The nodes whose drain it has begun and not ended: since when.
+    pub begun: BTreeMap<Str, Timestamp>,
+    /// Since when pods have been blocked, by namespace and name.
+    pub blocked: BTreeMap<(Str, Str), Timestamp>,
     /// How many pods of the workloads there were Ready before, by the workload's UID.
     pub ready_before: BTreeMap<Str, i32>,
 }

@@ -109,6 +109,7 @@ fn a_maintenance_of_500_nodes_is_below_272_kib() {
             name: Str::from(format!("a-deployment-with-a-name-{i:010}-abcde")),
             node: name(i),
             reason: "waits for budget a-namespace-of-a-team/a-budget: 3 of 4 healthy".into(),
+            blocked_since: Some(jiff::Timestamp::UNIX_EPOCH),
         })
         .collect();
     nm.status.plan = Some(PlanStatus {

@@ -14,6 +14,8 @@ use nodelife_core::text::Str;
 use nodelife_drain::{Gate, GateLines};
 use tokio::time::Instant;
 
+use super::gate::GateTime;
+
 /// Between two audits: each lists the cluster.
 const PAUSE: Duration = Duration::from_secs(15);
 
@@ -23,7 +25,7 @@ const SHOWN: usize = 3;
 pub(super) struct AuditGate {
     pub(super) cluster: Cluster,
     pub(super) selection: Arc<Selection>,
-    pub(super) timeout: Duration,
+    pub(super) time: GateTime,
 }
 
 impl Gate for AuditGate {
@@ -37,13 +39,13 @@ impl Gate for AuditGate {
         _drained: bool,
         lines: GateLines,
     ) -> BoxFuture<'static, Result<(), String>> {
-        let (cluster, timeout) = (self.cluster.clone(), self.timeout);
+        let cluster = self.cluster.clone();
+        let end = Instant::now() + self.time.left(&node, cluster.clock().now());
         let selection = Selection {
             nodes: vec![node.clone()],
             ..Selection::clone(&self.selection)
         };
         Box::pin(async move {
-            let end = Instant::now() + timeout;
             let mut told = String::new();
             loop {
                 let look = errors(&cluster, &selection, &node);

@@ -15,14 +15,39 @@ use nodelife_core::text::Str;
 use nodelife_drain::{Gate, GateLines};
 use tokio::time::Instant;
 
-/// When the drain of each node began.
-pub(super) type Begun = Arc<Mutex<BTreeMap<Str, Timestamp>>>;
+/// When the drain of each node began, and when it ended, if that was written yet.
+pub(super) type Begun = Arc<Mutex<BTreeMap<Str, (Timestamp, Option<Timestamp>)>>>;
+
+/// However long another process has asked, a gate is asked for so long, if its timeout allows it.
+const AT_LEAST: Duration = Duration::from_secs(30);
+
+/// The time of a gate.
+pub(super) struct GateTime {
+    pub(super) timeout: Duration,
+    pub(super) soak: Duration,
+    pub(super) begun: Begun,
+}
+
+impl GateTime {
+    fn times(&self, node: &Str) -> Option<(Timestamp, Option<Timestamp>)> {
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.get(node).copied()
+    }
+
+    /// How much is left. It counts from the end of the soak, also after a change of the leader.
+    pub(super) fn left(&self, node: &Str, now: Timestamp) -> Duration {
+        let done = self.times(node).and_then(|(_, done)| done);
+        let spent = done.and_then(|done| Duration::try_from(now.duration_since(done)).ok());
+        let spent = spent.unwrap_or_default().saturating_sub(self.soak);
+        let left = self.timeout.saturating_sub(spent);
+        left.max(AT_LEAST.min(self.timeout))
+    }
+}
 
 pub(super) struct ConditionGate {
     pub(super) cluster: Cluster,
     pub(super) condition: GateCondition,
-    pub(super) timeout: Duration,
-    pub(super) begun: Begun,
+    pub(super) time: GateTime,
 }
 
 impl Gate for ConditionGate {
@@ -37,9 +62,8 @@ impl Gate for ConditionGate {
         lines: GateLines,
     ) -> BoxFuture<'static, Result<(), String>> {
         let (cluster, wanted) = (self.cluster.clone(), self.condition.clone());
-        let end = Instant::now() + self.timeout;
-        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let begun = begun.get(&node).copied();
+        let end = Instant::now() + self.time.left(&node, cluster.clock().now());
+        let begun = self.time.times(&node).map(|(begun, _)| begun);
         Box::pin(async move {
             // What it was before its drain says nothing about what is done to it now.
             let holds = |one: &Node| {
@@ -75,5 +99,30 @@ impl Gate for ConditionGate {
                 "its condition {kind} has not become {status} since its drain began, within the timeout"
             ))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_gate_goes_on_under_another_leader() {
+        let done = Timestamp::UNIX_EPOCH;
+        let begun = [("a".into(), (done, Some(done))), ("b".into(), (done, None))];
+        let time = GateTime {
+            timeout: Duration::from_mins(10),
+            soak: Duration::from_mins(5),
+            begun: Arc::new(Mutex::new(begun.into())),
+        };
+        let left = |node: &str, minutes: i64| {
+            let now = done + jiff::SignedDuration::from_mins(minutes);
+            time.left(&node.into(), now)
+        };
+        assert_eq!(left("a", 5), Duration::from_mins(10));
+        assert_eq!(left("a", 11), Duration::from_mins(4));
+        // What came true without a leader is seen.
+        assert_eq!(left("a", 60), AT_LEAST);
+        assert_eq!(left("b", 60), Duration::from_mins(10));
     }
 }

@@ -13,7 +13,7 @@ use nodelife_core::text::Str;
 use nodelife_drain::{DrainRequest, DrainSettings, Gate};
 
 use super::audit_gate::AuditGate;
-use super::gate::{Begun, ConditionGate};
+use super::gate::{Begun, ConditionGate, GateTime};
 
 /// How long a gate waits that says nothing else.
 const GATE_TIMEOUT: Duration = Duration::from_mins(10);
@@ -70,18 +70,21 @@ fn gate(
         return Ok(None);
     };
     let cluster = cluster.clone();
-    let timeout = duration("gate.timeout", gate.timeout.as_ref())?.unwrap_or(GATE_TIMEOUT);
+    let time = GateTime {
+        timeout: duration("gate.timeout", gate.timeout.as_ref())?.unwrap_or(GATE_TIMEOUT),
+        soak: duration("soak", spec.soak.as_ref())?.unwrap_or_default(),
+        begun: Arc::clone(begun),
+    };
     match (gate.node_condition.clone(), gate.audit) {
         (Some(condition), None) => Ok(Some(Arc::new(ConditionGate {
             cluster,
             condition,
-            timeout,
-            begun: Arc::clone(begun),
+            time,
         }))),
         (None, Some(AuditGateSpec::NoErrors)) => Ok(Some(Arc::new(AuditGate {
             cluster,
             selection: Arc::clone(audit),
-            timeout,
+            time,
         }))),
         _ => Err("gate: give either nodeCondition or audit".to_owned()),
     }

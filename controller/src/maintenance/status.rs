@@ -107,6 +107,7 @@ pub(super) fn pods(progress: &Progress<'_>) -> (Vec<UnsettledPod>, u32) {
             name: meta.name.clone(),
             node: tracked.pod.spec.node_name.clone(),
             reason: cut(&tracked.reason(progress.nodes, progress.now)),
+            blocked_since: progress.machine.blocked_since(tracked).map(whole_second),
         }
     });
     (listed.collect(), u32::try_from(more).unwrap_or(u32::MAX))

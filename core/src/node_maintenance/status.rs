@@ -237,4 +237,11 @@ pub struct UnsettledPod {
     pub node: Str,
     /// The reason why it is not gone.
     pub reason: Str,
+    /// Since when it has been blocked, if it is: drain.blockedTimeout counts from then.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::optional"
+    )]
+    pub blocked_since: Option<Timestamp>,
 }

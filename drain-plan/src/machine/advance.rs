@@ -137,7 +137,10 @@ impl DrainMachine {
             };
             match &tracked.state {
                 PodState::Blocked(by) if is_budget(&by.block) => {
-                    *since = self.stalled_since(tracked).unwrap_or(by.first).max(*since);
+                    *since = self
+                        .blocked_since(tracked)
+                        .max(Some(*since))
+                        .unwrap_or(*since);
                     blocked.insert(node);
                 }
                 // Behind a pod that may be blocked. By priority, blocked pods are overtaken: it waits for one

@@ -26,6 +26,17 @@ impl DrainMachine {
         Some(last.map_or(blocked.first, |last| last.max(blocked.first)))
     }
 
+    /// Since when a pod is blocked, be it that its eviction is tried again; a budget that lets others go is at
+    /// work.
+    pub fn blocked_since(&self, tracked: &Tracked) -> Option<Timestamp> {
+        match &tracked.state {
+            PodState::Blocked(blocked) => {
+                Some(self.stalled_since(tracked).unwrap_or(blocked.first))
+            }
+            _ => tracked.blocked_since,
+        }
+    }
+
     /// When the budget that blocks this pod is passed by, if the user has named it.
     pub(super) fn bypassed_at(&self, tracked: &Tracked) -> Option<Timestamp> {
         let force = self.settings.force.as_ref()?;

@@ -330,8 +330,7 @@ impl DrainMachine {
                     // It is tried again first.
                     return None;
                 }
-                // A budget that lets others go is at work.
-                let since = self.stalled_since(tracked).unwrap_or(blocked.first);
+                let since = self.blocked_since(tracked)?;
                 Some((since + wait, PodState::GivenUp(blocked.block.clone())))
             }
             PodState::Terminating { since } => {

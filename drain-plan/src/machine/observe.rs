@@ -177,6 +177,9 @@ impl DrainMachine {
             }
             _ => state,
         };
+        let meta = &pod.metadata;
+        let name = (meta.namespace.clone(), meta.name.clone());
+        let blocked_since = self.settings.earlier.blocked.get(&name).copied();
         Tracked {
             order: item.order,
             rank: 0,
@@ -186,7 +189,7 @@ impl DrainMachine {
             attempts: 0,
             failures: 0,
             denials: 0,
-            blocked_since: None,
+            blocked_since,
             sent_with: EvictionInputs::default(),
             started_at: None,
             finished_at: None,

@@ -78,7 +78,7 @@ impl DrainMachine {
 
     /// Whether an earlier process began to drain the node.
     fn was_begun(&self, node: &str) -> bool {
-        self.settings.earlier.begun.contains(node)
+        self.settings.earlier.begun.contains_key(node)
     }
 
     /// The replacements and volumes that the node still waits for.

@@ -60,7 +60,7 @@ pub(super) fn note_begins(
 }
 
 /// What an earlier process has done by this status.
-pub(super) fn earlier(status: &MaintenanceStatus, known: &Known) -> Earlier {
+pub(super) fn earlier(status: &MaintenanceStatus, known: &Known, now: Timestamp) -> Earlier {
     let mut earlier = Earlier {
         ready_before: status.ready_before.clone(),
         ..Earlier::default()
@@ -72,9 +72,21 @@ pub(super) fn earlier(status: &MaintenanceStatus, known: &Known) -> Earlier {
             let zone = known.nodes.get(name).map(NodeFacts::zone);
             let zone = zone.filter(|zone| !zone.is_empty());
             earlier.zones.extend(zone.map(|zone| (name.clone(), zone)));
-        } else if node.begun_at.is_some() && !node.has_ended() {
-            earlier.begun.insert(name.clone());
+        } else if let Some(at) = node.begun_at.filter(|_| !node.has_ended()) {
+            // One that could not be cordoned has its whole time when it can be.
+            let at = if node.state == NodeState::NotDrained {
+                now
+            } else {
+                at
+            };
+            earlier.begun.insert(name.clone(), at);
         }
     }
+    let blocked = status.pods.iter();
+    let blocked = blocked.filter_map(|pod| {
+        let name = (pod.namespace.clone(), pod.name.clone());
+        Some((name, pod.blocked_since?))
+    });
+    earlier.blocked.extend(blocked);
     earlier
 }

@@ -395,7 +395,7 @@ impl Worker {
         request.journal = Some(Arc::new(StatusJournal(sender)));
         request.earlier = {
             let known = self.reservation.reservations().known();
-            earlier(&self.object.status, &known)
+            earlier(&self.object.status, &known, self.cluster.clock().now())
         };
         let (mut reporter, view) = StatusReporter::new(self.object.metadata.name.clone());
         let latest = Instant::now() + PLAN_TIMEOUT;
@@ -558,7 +558,8 @@ impl Worker {
     async fn write(&mut self, mut status: MaintenanceStatus) -> anyhow::Result<()> {
         status.observed_generation = self.object.metadata.generation;
         let begun = status.nodes.iter();
-        let begun = begun.filter_map(|node| Some((node.name.clone(), node.begun_at?)));
+        let begun =
+            begun.filter_map(|node| Some((node.name.clone(), (node.begun_at?, node.done_at))));
         *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = begun.collect();
         if status == self.object.status && !self.is_overwritten {
             return Ok(());

@@ -34,7 +34,12 @@ impl Nodes {
     }
 
     pub(super) fn begin_turn(&mut self, node: &Str, now: Timestamp) {
-        let turn = self.turns.entry(node.clone()).or_default();
+        // What an earlier process took goes on.
+        let began = self.settings.earlier.begun.get(node);
+        let turn = self.turns.entry(node.clone()).or_insert_with(|| Turn {
+            before: began.map_or(SignedDuration::ZERO, |began| now.duration_since(*began)),
+            ..Turn::default()
+        });
         turn.since = Some(now);
     }
 

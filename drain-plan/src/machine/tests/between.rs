@@ -3,7 +3,7 @@
 use super::turns::{finish, phase, three};
 use super::*;
 use crate::fixtures::{node, owner};
-use crate::{Consent, Earlier, PodPolicy};
+use crate::{Consent, PodPolicy};
 use nodelife_core::object::NodeCondition;
 
 fn gate(node: &str) -> Effect {

@@ -5,7 +5,9 @@ use jiff::SignedDuration;
 
 use super::*;
 use crate::fixtures::{budget, pod, workload};
-use crate::{Bypass, Consent, EvictionResult, EvictionSettings, PlanScope, PodPolicy, Throttle};
+use crate::{
+    Bypass, Consent, Earlier, EvictionResult, EvictionSettings, PlanScope, PodPolicy, Throttle,
+};
 use nodelife_core::disruption::ImplicitBudget;
 use nodelife_core::object::{Budget, Pod, Workload, WorkloadKind};
 use nodelife_core::workload::Workloads;

@@ -121,7 +121,7 @@ fn starts_the_next_node_when_replacements_are_ready() {
 #[test]
 fn waits_for_what_another_process_has_evicted() {
     let earlier = Earlier {
-        begun: ["n".into()].into(),
+        begun: [("n".into(), T0)].into(),
         ready_before: [("u-web".into(), 2)].into(),
         ..Earlier::default()
     };

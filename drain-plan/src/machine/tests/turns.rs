@@ -142,6 +142,34 @@ fn nodes_that_are_all_blocked_take_turns_of_a_minute() {
 }
 
 #[test]
+fn timeouts_go_on_where_another_process_has_begun() {
+    let began = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(59);
+    let settings = DrainOptions {
+        node_timeout: Some(SignedDuration::from_secs(100)),
+        blocked_timeout: Some(SignedDuration::from_secs(70)),
+        earlier: Earlier {
+            begun: [("a".into(), began)].into(),
+            blocked: [((pod("a", "a").metadata.namespace, "a".into()), began)].into(),
+            ..Earlier::default()
+        },
+        ..DrainOptions::default()
+    };
+    let (mut drain, effects) = three(settings.clone(), &[]);
+    assert_eq!(evicted(&effects), ["a"]);
+    drain.answer("a", EvictionResult::Accepted);
+    drain.after(39);
+    assert_eq!(phase(&drain, "a"), NodePhase::Draining);
+    drain.after(1);
+    assert_eq!(phase(&drain, "a"), NodePhase::Left(NodeLoss::TimedOut));
+
+    let (mut drain, _) = three(settings, &["a"]);
+    pass(&mut drain, 9, &["a"]);
+    assert!(!matches!(drain.state("a"), PodState::GivenUp(_)));
+    pass(&mut drain, 1, &["a"]);
+    assert!(matches!(drain.state("a"), PodState::GivenUp(_)));
+}
+
+#[test]
 fn a_timeout_ends_one_node_and_no_other() {
     let settings = DrainOptions {
         node_timeout: Some(SignedDuration::from_secs(40)),
