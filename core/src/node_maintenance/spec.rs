@@ -53,6 +53,10 @@ pub struct MaintenanceSpec {
     /// The digest of the plan that is approved: status.plan.digest. Nothing outside that plan is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approved_plan: Option<Str>,
+    /// Deletes the object, and so gives its nodes back, so many seconds after its end, as that of a Job;
+    /// absent: it is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds_after_finished: Option<u32>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

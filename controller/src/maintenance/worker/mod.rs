@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::future::BoxFuture;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodelife_audit::Selection;
 use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::node_maintenance::{
@@ -272,6 +272,17 @@ impl Worker {
         Next::After(wait.mul_f64(fastrand::f64().mul_add(0.4, 0.8)))
     }
 
+    /// How long the object is kept from now on, if it has ended and is not kept for good.
+    fn time_to_live(&self) -> Option<Duration> {
+        let ttl = self.object.spec.ttl_seconds_after_finished?;
+        let end = self.object.status.finished_at?;
+        let end = end
+            .checked_add(SignedDuration::from_secs(ttl.into()))
+            .ok()?;
+        let left = end.duration_since(self.cluster.clock().now());
+        Some(Duration::try_from(left).unwrap_or_default())
+    }
+
     async fn step(&mut self) -> anyhow::Result<Next> {
         self.end = None;
         self.waits = self.object.status.started_at.is_none();
@@ -290,6 +301,16 @@ impl Worker {
         }
         if self.object.status.finished_at.is_some() {
             self.nodes_changed.mark_unchanged();
+            match self.time_to_live() {
+                Some(Duration::ZERO) => {
+                    return match self.cluster.delete_maintenance(&self.object).await {
+                        // The watch shows it soon.
+                        Ok(()) | Err(ApiError::NotFound(_)) => Ok(Next::Idle),
+                        Err(error) => Err(error.into()),
+                    };
+                }
+                left => self.end = left.map(|left| Instant::now() + left),
+            }
             self.stop_work().await?;
             self.note_uncordoned().await?;
             return Ok(Next::Nodes);

@@ -128,5 +128,6 @@ fn spec(args: &DrainArgs, now: Timestamp) -> anyhow::Result<MaintenanceSpec> {
             Approval::None
         },
         approved_plan: None,
+        ttl_seconds_after_finished: None,
     })
 }
