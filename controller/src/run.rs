@@ -51,8 +51,8 @@ fn parts(arguments: &Arguments, registry: &mut Registry) -> anyhow::Result<Parts
         parts.push(Arc::new(audit));
     }
     if arguments.maintenance {
-        let audit = Arc::new(audit::selection(arguments.audit_config.as_deref())?);
-        parts.push(Arc::new(MaintenancePart { audit }));
+        let audit = audit::selection(arguments.audit_config.as_deref())?;
+        parts.push(Arc::new(MaintenancePart::new(audit, registry)));
     }
     Ok(parts)
 }

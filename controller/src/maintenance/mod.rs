@@ -6,7 +6,9 @@
 //! One watch of all nodes feeds `Reservations`, in which the workers of one leader keep apart.
 
 mod audit_gate;
+mod events;
 mod gate;
+mod metrics;
 mod nodes;
 mod reporter;
 mod reservations;
@@ -27,10 +29,12 @@ use nodelife_cluster::watch::{Update, Watch};
 use nodelife_core::node_maintenance::NodeMaintenance;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
+use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::part::{Part, Term};
+use metrics::MaintenanceMetrics;
 use reservations::Reservations;
 use worker::{Seen, Worker};
 
@@ -41,10 +45,23 @@ type Served = BTreeMap<Str, watch::Sender<Seen>>;
 const RESTART: Duration = Duration::from_secs(5);
 
 /// Carries out NodeMaintenance objects.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MaintenancePart {
     /// The rules that `gate.audit` checks.
-    pub audit: Arc<Selection>,
+    audit: Arc<Selection>,
+    metrics: MaintenanceMetrics,
+}
+
+impl MaintenancePart {
+    /// Registers its metrics. `audit`: the rules that `gate.audit` checks.
+    pub fn new(audit: Selection, registry: &mut Registry) -> Self {
+        let metrics = MaintenanceMetrics::default();
+        registry.register_collector(Box::new(metrics.clone()));
+        Self {
+            audit: Arc::new(audit),
+            metrics,
+        }
+    }
 }
 
 impl Part for MaintenancePart {
@@ -54,16 +71,19 @@ impl Part for MaintenancePart {
 
     fn run(self: Arc<Self>, term: Term) -> BoxFuture<'static, anyhow::Result<()>> {
         Box::pin(async move {
-            tokio::select! {
-                ended = serve(&term, &self.audit) => ended,
+            let ended = tokio::select! {
+                ended = serve(&term, &self) => ended,
                 () = term.cancel.cancelled() => Ok(()),
-            }
+            };
+            self.metrics.served().clear();
+            ended
         })
     }
 }
 
 /// Gives each object a worker until it is dropped, and the workers with it: then no request follows.
-async fn serve(term: &Term, audit: &Arc<Selection>) -> anyhow::Result<()> {
+async fn serve(term: &Term, part: &MaintenancePart) -> anyhow::Result<()> {
+    let MaintenancePart { audit, metrics } = part;
     let mut updates = term
         .cluster
         .watch(&listing::NODE_MAINTENANCES, ListFilter::default());
@@ -71,11 +91,11 @@ async fn serve(term: &Term, audit: &Arc<Selection>) -> anyhow::Result<()> {
     // Only while there is an object that may need it.
     let mut nodes: Option<Watch<Node>> = None;
     let mut workers: JoinSet<Str> = JoinSet::new();
-    let mut served: Served = BTreeMap::new();
     loop {
         let new = tokio::select! {
             update = updates.next() => {
-                take_in(&mut served, update.context("the watch of NodeMaintenances has ended")?)
+                let update = update.context("the watch of NodeMaintenances has ended")?;
+                take_in(&mut metrics.served(), update)
             }
             update = next(&mut nodes) => {
                 reservations.take_in(update.context("the watch of Nodes has ended")?);
@@ -83,7 +103,7 @@ async fn serve(term: &Term, audit: &Arc<Selection>) -> anyhow::Result<()> {
             }
             Some(ended) = workers.join_next() => match ended {
                 Ok(uid) => {
-                    served.remove(&uid);
+                    metrics.served().remove(&uid);
                     Vec::new()
                 }
                 Err(error) => {
@@ -96,7 +116,7 @@ async fn serve(term: &Term, audit: &Arc<Selection>) -> anyhow::Result<()> {
         };
         let new = new.into_iter().map(|one| {
             let (sender, seen) = watch::channel(Some(one.clone()));
-            served.insert(one.metadata.uid.clone(), sender);
+            metrics.served().insert(one.metadata.uid.clone(), sender);
             Worker::new(one, seen, (&reservations, audit), term)
         });
         // What each has taken is known before any of them goes on.
@@ -108,7 +128,7 @@ async fn serve(term: &Term, audit: &Arc<Selection>) -> anyhow::Result<()> {
                 uid
             });
         }
-        if served.is_empty() {
+        if metrics.served().is_empty() {
             nodes = None;
             reservations.forget_nodes();
         } else if nodes.is_none() {

@@ -98,8 +98,7 @@ fn wrong_field<T: DeserializeOwned>(value: &Value, alone: &dyn Fn(Value) -> Valu
 impl NodeMaintenance {
     /// The condition of this type.
     pub fn condition(&self, kind: &str) -> Option<&MaintenanceCondition> {
-        let mut conditions = self.status.conditions.iter();
-        conditions.find(|condition| condition.kind == kind)
+        self.status.condition(kind)
     }
 
     /// Whether the condition of this type is there and True.

@@ -80,6 +80,14 @@ pub struct MaintenanceStatus {
     pub more_pods: u32,
 }
 
+impl MaintenanceStatus {
+    /// The condition of this type.
+    pub fn condition(&self, kind: &str) -> Option<&MaintenanceCondition> {
+        let mut conditions = self.conditions.iter();
+        conditions.find(|condition| condition.kind == kind)
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_zero(number: &u32) -> bool {
     *number == 0

@@ -63,13 +63,14 @@ fn every_queried_metric_exists() {
     let mut offered = registered("server/metrics.rs");
     offered.extend(registered("command/certs/health.rs"));
     let audited = named(&audit());
-    let watches = manifests().join("../controller/src/watches.rs");
-    let watches = fs::read_to_string(watches).unwrap();
-    let watches = |name: &str| watches.contains(&format!("\"{}\"", stem(name)));
+    let controller = ["watches.rs", "maintenance/metrics.rs"]
+        .map(|file| fs::read_to_string(manifests().join("../controller/src").join(file)).unwrap());
+    let controller = controller.concat();
+    let controller = |name: &str| controller.contains(&format!("\"{}\"", stem(name)));
     for file in FILES {
         for name in named(&fs::read_to_string(manifests().join(file)).unwrap()) {
             let known = audited.contains(&name)
-                || name.starts_with("nodelife_controller_") && watches(&name)
+                || name.starts_with("nodelife_") && controller(&name)
                 || API_SERVER.contains(&name.as_str())
                 || name.starts_with("nodelife_") && offered.contains(stem(&name));
             assert!(known, "{file}: {name} is not in {offered:?}");

@@ -29,6 +29,7 @@ use nodelife_drain::{
 use tokio::sync::{SemaphorePermit, mpsc, watch};
 use tokio::time::Instant;
 
+use super::events::MaintenanceEvents;
 use super::gate::Begun;
 use super::reporter::StatusReporter;
 use super::reservations::{Limits, Reservation, Reservations, Taken, Wait};
@@ -79,6 +80,7 @@ pub(super) struct Worker {
     given_back: bool,
     /// How many times in a row it came to nothing.
     retries: u32,
+    events: MaintenanceEvents,
 }
 
 /// When a worker looks at its object again, beside when that has changed or its time is over.
@@ -117,6 +119,7 @@ impl Worker {
             end: None,
             given_back: false,
             retries: 0,
+            events: MaintenanceEvents::new(&term.cluster, &term.identity),
             object,
         };
         if worker.object.status.started_at.is_some() {
@@ -594,6 +597,7 @@ impl Worker {
         drop(turn);
         self.written_in = version(&written);
         self.is_overwritten = false;
+        self.events.record(&self.object, &status);
         self.object.status = status;
         Ok(())
     }

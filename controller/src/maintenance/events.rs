@@ -1,0 +1,184 @@
+//! [`MaintenanceEvents`]: Kubernetes Events on a maintenance, of what its status says anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nodelife_cluster::Cluster;
+use nodelife_cluster::event_recorder::{Event, EventRecorder, ObjectReference};
+use nodelife_core::node_maintenance::{
+    KIND, MaintenanceStatus, NodeMaintenance, NodeState, condition,
+};
+use nodelife_core::{API_VERSION, format};
+
+/// No maintenance has more about its nodes and what blocks it: hundreds of nodes are no reason for as many
+/// Events.
+const MAX_EVENTS: usize = 100;
+
+/// How many nodes a note names.
+const SHOWN: usize = 10;
+
+const STARTED: &str = "MaintenanceStarted";
+const BLOCKED: &str = "MaintenanceBlocked";
+const DONE: &str = "MaintenanceDone";
+const FAILED: &str = "MaintenanceFailed";
+const NODE_DRAINED: &str = "NodeDrained";
+const NODE_NOT_DRAINED: &str = "NodeNotDrained";
+
+/// A reason, and a sentence.
+type News = (&'static str, String);
+
+pub(super) struct MaintenanceEvents {
+    recorder: EventRecorder,
+    told: BTreeSet<News>,
+    is_refused: bool,
+}
+
+impl MaintenanceEvents {
+    pub(super) fn new(cluster: &Cluster, instance: &str) -> Self {
+        let controller = "nodelife.dev/nodelife-controller";
+        Self {
+            recorder: EventRecorder::new(cluster, controller, "Maintenance", instance),
+            told: BTreeSet::new(),
+            is_refused: false,
+        }
+    }
+
+    /// Records what a new status says that the object's does not. The status outlives the leader, so the
+    /// next one does not tell it again.
+    pub(super) fn record(&mut self, object: &NodeMaintenance, new: &MaintenanceStatus) {
+        if let Some(error) = self.recorder.reap()
+            && !self.is_refused
+        {
+            self.is_refused = true;
+            tracing::warn!(%error, "not allowed to write Events");
+        }
+        let meta = &object.metadata;
+        let regarding = ObjectReference {
+            api_version: API_VERSION,
+            kind: KIND,
+            name: &meta.name,
+            namespace: None,
+            uid: Some(&meta.uid),
+        };
+        let mut news = overall(&object.status, new);
+        for one in of_nodes(&object.status, new)
+            .into_iter()
+            .chain(blocked(&object.status, new))
+        {
+            if self.told.len() < MAX_EVENTS && self.told.insert(one.clone()) {
+                news.push(one);
+            }
+        }
+        for (reason, note) in news {
+            let event = Event {
+                is_warning: !matches!(reason, STARTED | DONE | NODE_DRAINED),
+                reason,
+                note: &note,
+            };
+            self.recorder.record(regarding, event);
+        }
+    }
+}
+
+/// Its beginning, and its end.
+fn overall(old: &MaintenanceStatus, new: &MaintenanceStatus) -> Vec<News> {
+    let mut news = Vec::new();
+    if old.started_at.is_none() && new.started_at.is_some() {
+        let nodes = new.nodes.iter().map(|node| node.name.as_str());
+        news.push((STARTED, format!("drains {}", format::first(SHOWN, nodes))));
+    }
+    if old.finished_at.is_none() && new.finished_at.is_some() {
+        let drained = new.condition(condition::DRAINED);
+        let reason = drained.filter(|drained| drained.status == "True");
+        let reason = reason.map_or(FAILED, |_| DONE);
+        let of = new.progress.as_deref().unwrap_or("no");
+        let why = drained.map_or("", |drained| drained.message.as_str());
+        let colon = if why.is_empty() { "" } else { ": " };
+        news.push((reason, format!("{of} nodes drained{colon}{why}")));
+    }
+    news
+}
+
+/// What has become of nodes.
+fn of_nodes(old: &MaintenanceStatus, new: &MaintenanceStatus) -> Vec<News> {
+    let before = old.nodes.iter().map(|node| (&node.name, node.state));
+    let before: BTreeMap<_, _> = before.collect();
+    let changed = new.nodes.iter();
+    let changed = changed.filter(|node| before.get(&node.name) != Some(&node.state));
+    let news = changed.filter_map(|node| {
+        let (reason, what) = match node.state {
+            NodeState::Drained => (NODE_DRAINED, "drained"),
+            NodeState::NotDrained => (NODE_NOT_DRAINED, "not drained"),
+            NodeState::Refused => (NODE_NOT_DRAINED, "refused"),
+            NodeState::Waiting | NodeState::Draining | NodeState::Settling => return None,
+        };
+        let colon = if node.message.is_empty() { "" } else { ": " };
+        Some((
+            reason,
+            format!("{} is {what}{colon}{}", node.name, node.message),
+        ))
+    });
+    news.collect()
+}
+
+/// What blocks it, if something else did before, or nothing.
+fn blocked(old: &MaintenanceStatus, new: &MaintenanceStatus) -> Option<News> {
+    let blocked = |status: &MaintenanceStatus| {
+        let found = status.condition(condition::BLOCKED).cloned();
+        found.filter(|found| found.status == "True")
+    };
+    let now = blocked(new)?;
+    let is_told = blocked(old).is_some_and(|before| before.reason == now.reason);
+    let has_just_ended = old.finished_at.is_none() && new.finished_at.is_some();
+    (!is_told && !has_just_ended).then(|| (BLOCKED, format!("{}: {}", now.reason, now.message)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::status::set_condition;
+    use super::*;
+    use jiff::Timestamp;
+    use nodelife_core::node_maintenance::NodeStatus;
+
+    #[test]
+    fn each_change_is_told_once() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut status = MaintenanceStatus::default();
+        let mut told = |change: &dyn Fn(&mut MaintenanceStatus)| {
+            let old = status.clone();
+            change(&mut status);
+            let news = overall(&old, &status).into_iter();
+            let news = news.chain(of_nodes(&old, &status));
+            let news = news.chain(blocked(&old, &status));
+            news.map(|(reason, note)| format!("{reason} {note}"))
+                .collect::<Vec<_>>()
+        };
+        let blocks = |status: &mut MaintenanceStatus, message: &str| {
+            let why = ("PodsBlocked", message);
+            set_condition(status, (condition::BLOCKED, true), why, now);
+        };
+        let begun = told(&|status| {
+            status.started_at = Some(now);
+            status.nodes = ["a", "b"]
+                .map(|name| NodeStatus {
+                    name: name.into(),
+                    ..NodeStatus::default()
+                })
+                .into();
+        });
+        assert_eq!(begun, ["MaintenanceStarted drains a, b"]);
+        let held = told(&|status| blocks(status, "shop/web-1: blocked by budget shop/web"));
+        let held_by = "MaintenanceBlocked PodsBlocked: shop/web-1: blocked by budget shop/web";
+        assert_eq!(held, [held_by]);
+        assert!(told(&|status| blocks(status, "shop/web-2")).is_empty());
+        let drained = told(&|status| status.nodes[0].state = NodeState::Drained);
+        assert_eq!(drained, ["NodeDrained a is drained"]);
+        let ended = told(&|status| {
+            status.finished_at = Some(now);
+            status.progress = Some("1/2".into());
+            let why = ("BlockedByBudget", "b: no");
+            set_condition(status, (condition::DRAINED, false), why, now);
+            set_condition(status, (condition::BLOCKED, true), why, now);
+        });
+        assert_eq!(ended, ["MaintenanceFailed 1/2 nodes drained: b: no"]);
+    }
+}
