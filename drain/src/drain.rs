@@ -55,6 +55,15 @@ impl Prepared {
         }
     }
 
+    /// The nodes that are left as they are, and why; none of a dry run.
+    pub fn refused_nodes(&self) -> Option<&BTreeMap<Str, String>> {
+        match self {
+            Self::Refused { nodes, .. } => Some(nodes),
+            Self::Planned { .. } => None,
+            Self::Ready(drain) => Some(&drain.refusals().nodes),
+        }
+    }
+
     /// The plan; none where a right is missing.
     pub fn plan(&self) -> Option<&DrainPlan> {
         match self {

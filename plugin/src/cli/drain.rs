@@ -69,7 +69,7 @@ pub(crate) struct DrainArgs {
     /// Uncordon the nodes instead, but only those that a nodelife drain cordoned
     #[arg(long, conflicts_with_all = ["output", "events", "files", "undo_on_failure"])]
     pub(crate) undo: bool,
-    /// Print each change of a pod's state to stdout, one JSON object per line
+    /// Print each change of a pod or a node, and the end, to stdout, one JSON object per line
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["output", "dry_run"])]
     pub(crate) events: Option<EventFormat>,
     /// Do nothing that this plan does not, which --dry-run -o json wrote; refuse if more would be

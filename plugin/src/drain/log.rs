@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainEnd, DrainStatus, Level, Progress, Reporter};
 use nodelife_drain_plan::{
-    DrainMachine, DrainReport, NodeLoss, NodePhase, Outcome, PodState, StopReason, Tracked,
-    diagnosis,
+    DrainMachine, DrainReport, NodeLoss, NodePhase, PodState, StopReason, Tracked, diagnosis,
 };
-use serde::Serialize;
 
+use super::lines::{self, Line};
 use super::screen::screen;
 use crate::cli::drain::DrainFormat;
 use crate::output::Printer;
@@ -24,6 +22,8 @@ pub(crate) struct ProgressLog<'a> {
     print_events: bool,
     /// The format of the report on stdout (`-o`).
     report: Option<DrainFormat>,
+    /// The state of each node that was printed.
+    nodes: BTreeMap<Str, &'static str>,
     /// The last block that was printed of each blocked pod, by its UID.
     blocks: BTreeMap<Str, PodState>,
     /// When the screen was first and last painted.
@@ -38,24 +38,6 @@ const REPAINT: (SignedDuration, SignedDuration) = (
     SignedDuration::from_secs(1),
 );
 
-/// One line of `--events jsonl`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Line<'a> {
-    time: Timestamp,
-    namespace: &'a str,
-    name: &'a str,
-    uid: &'a str,
-    node: &'a str,
-    /// The result so far.
-    outcome: Outcome,
-    message: String,
-    /// The budget that is in the way, as namespace/name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    budget: Option<String>,
-    attempts: u32,
-}
-
 impl<'a> ProgressLog<'a> {
     pub(crate) fn new(
         printer: &'a mut Printer,
@@ -66,6 +48,7 @@ impl<'a> ProgressLog<'a> {
             printer,
             print_events,
             report,
+            nodes: BTreeMap::new(),
             blocks: BTreeMap::new(),
             painted: None,
             repaint_pending: false,
@@ -120,6 +103,30 @@ impl<'a> ProgressLog<'a> {
             .note(format_args!("{namespace}/{name}: {}{took}", tracked.state));
     }
 
+    /// Prints the nodes whose state changed, as lines of JSON.
+    fn print_nodes(&mut self, progress: &Progress<'_>) {
+        if !self.print_events {
+            return;
+        }
+        for (node, phase) in progress.machine.nodes() {
+            let Some((state, message)) = lines::state(progress.machine, node, phase) else {
+                continue;
+            };
+            if self.nodes.insert(node.clone(), state) != Some(state) {
+                let time = progress.now;
+                let line = Line::Node {
+                    time,
+                    node,
+                    state,
+                    message,
+                };
+                if let Err(error) = line.print(self.printer) {
+                    tracing::debug!(%error, "failed to print the state of a node");
+                }
+            }
+        }
+    }
+
     /// Whether that was the last that was said of it, though it was tried again since.
     fn is_blocked_as_before(&mut self, tracked: &Tracked) -> bool {
         let uid = &tracked.pod.metadata.uid;
@@ -151,21 +158,7 @@ impl Reporter for ProgressLog<'_> {
 
     fn pod_changed(&mut self, tracked: &Tracked, now: Timestamp) -> anyhow::Result<()> {
         if self.print_events {
-            let meta = &tracked.pod.metadata;
-            let line = Line {
-                time: now,
-                namespace: &meta.namespace,
-                name: &meta.name,
-                uid: &meta.uid,
-                node: &tracked.pod.spec.node_name,
-                outcome: tracked.outcome(),
-                message: tracked.state.to_string(),
-                budget: tracked.budget(),
-                attempts: tracked.attempts,
-            };
-            serde_json::to_writer(self.printer.data(), &line)?;
-            writeln!(self.printer.data())?;
-            self.printer.flush()?;
+            Line::of_pod(tracked, now).print(self.printer)?;
         }
         self.print_state(tracked);
         Ok(())
@@ -173,6 +166,7 @@ impl Reporter for ProgressLog<'_> {
 
     /// Draws the present state, on a terminal only.
     fn progress(&mut self, progress: &Progress<'_>) {
+        self.print_nodes(progress);
         let Some(size) = self.canvas() else { return };
         let now = progress.now;
         let (started, last) = self.painted.unwrap_or((now, Timestamp::UNIX_EPOCH));
@@ -205,6 +199,7 @@ impl Reporter for ProgressLog<'_> {
 
     /// Says how it ended, and how to go on.
     fn ended(&mut self, end: &DrainEnd<'_>) {
+        self.print_nodes(&end.progress);
         let Progress {
             machine,
             nodes,

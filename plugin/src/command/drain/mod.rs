@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use crate::cli::ClusterArgs;
 use crate::cli::drain::{DrainArgs, DryRun};
 use crate::command::connect;
-use crate::drain::ProgressLog;
+use crate::drain::{Line, ProgressLog};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 use crate::signals;
@@ -53,6 +53,9 @@ pub(crate) async fn run(
         let nodes = request.nodes.names().to_vec();
         let report = DrainReport::not_begun(nodes, error, Timestamp::now());
         printer.drain_document(&report, format)?;
+    }
+    if args.events.is_some() {
+        Line::of_end(&ended, Timestamp::now()).print(printer)?;
     }
     ended
 }
@@ -132,6 +135,11 @@ async fn begin(
             .map(ControlFlow::Break);
     }
     let prepared = nodelife_drain::prepare(&cluster, request, printer).await?;
+    if args.events.is_some() {
+        for (node, why) in prepared.refused_nodes().into_iter().flatten() {
+            Line::of_refused(node, why, cluster.clock().now()).print(printer)?;
+        }
+    }
     let mut status = prepared.status();
     match prepared {
         Prepared::Ready(mut drain) => {

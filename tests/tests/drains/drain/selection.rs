@@ -78,24 +78,33 @@ pub(crate) async fn a_blocked_pod_delays_no_other_pod() {
         .create_with_status(ns, status)
         .await
         .unwrap();
+    let lines_of = |stdout: &str| -> Vec<Value> {
+        let lines = stdout.lines();
+        let lines = lines.map(|line| serde_json::from_str(line).unwrap());
+        lines.inspect(|line| conforms(line, "DrainEvent")).collect()
+    };
+    if env.prints() {
+        let refused = env.drain(&[&node, "--events=jsonl"]).await;
+        let lines = lines_of(&refused.stdout);
+        assert_eq!(lines[0]["node"], node, "{lines:?}");
+        assert_eq!(lines[0]["state"], "refused", "{lines:?}");
+        assert_eq!(lines[1]["exitStatus"], 4, "{lines:?}");
+    }
     let output = env
         .drain(&[&node, "--force", "--blocked-timeout=2s", "--events=jsonl"])
         .await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
-    let lines: Vec<Value> = output
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    for line in &lines {
-        conforms(line, "DrainEvent");
-    }
+    let lines = lines_of(&output.stdout);
     let budget = format!("{}/held", ns.name);
     if env.prints() {
         let last = |name: &str| lines.iter().rfind(|line| line["name"] == name).unwrap();
         assert_eq!(last("free")["outcome"], "evicted");
         assert_eq!(last("held")["outcome"], "blocked");
         assert_eq!(last("held")["budget"], budget);
+        let told = lines.iter().filter(|line| line["state"].is_string());
+        let told: Vec<&Value> = told.map(|line| &line["state"]).collect();
+        assert_eq!(told, ["draining", "notDrained"]);
+        assert_eq!(lines.last().unwrap()["exitStatus"], 5);
     } else {
         let report = env.report(&output).await;
         assert_eq!(report.outcomes(&node), [("blocked", 1), ("evicted", 1)]);
