@@ -15,6 +15,7 @@ use super::approved;
 use super::settings::request;
 use crate::cli::ClusterArgs;
 use crate::cli::drain::{DrainArgs, RunArgs};
+use crate::command::maintenance::warn_without_controller;
 use crate::command::{connect, input};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
@@ -73,6 +74,7 @@ pub(super) async fn detach(
                 let approved = cluster.call(&change).await;
                 approved.with_context(|| format!("failed to approve the plan of {name}"))?;
             }
+            warn_without_controller(&cluster, printer).await;
             Ok(ExitStatus::Done)
         }
         Err(ApiError::NotFound(_)) => anyhow::bail!(NOT_INSTALLED),

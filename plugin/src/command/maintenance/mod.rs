@@ -17,6 +17,7 @@ use crate::command::connect;
 use crate::command::drain::NOT_INSTALLED;
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table};
+pub(super) use object::warn_without_controller;
 use object::{get, progress};
 
 pub(crate) async fn run(

@@ -10,7 +10,7 @@ use nodelife_core::node_maintenance::{NodeMaintenance, NodeState};
 use nodelife_core::text::Str;
 use nodelife_drain::DrainStatus;
 
-use super::object::{get, why};
+use super::object::{get, warn_without_controller, why};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
@@ -23,6 +23,9 @@ pub(super) async fn watch(
     let first = get(cluster, name).await?;
     let mut watch = follow(cluster, name);
     let mut seen = Seen::default();
+    if first.state() == "New" {
+        warn_without_controller(cluster, printer).await;
+    }
     seen.print(&first, printer);
     let mut last = first;
     loop {
@@ -94,13 +97,16 @@ async fn next(
     }
 }
 
+/// The reasons of the pods that are not settled, by namespace and name.
+type Pods = BTreeMap<(Str, Str), Str>;
+
 /// The nodes and pods as they were printed.
 #[derive(Default)]
 struct Seen {
     state: String,
     blocked: Str,
     nodes: BTreeMap<Str, (NodeState, String)>,
-    pods: BTreeMap<(Str, Str), Str>,
+    pods: Pods,
 }
 
 impl Seen {
@@ -110,7 +116,9 @@ impl Seen {
             one.state().clone_into(&mut self.state);
             printer.note(format_args!("nodemaintenance/{name}: {}", self.state));
         }
-        let blocked = one.blocked().map(|b| b.message.clone()).unwrap_or_default();
+        // What blocks pods is said of each pod.
+        let blocked = one.blocked().filter(|b| b.reason != "PodsBlocked");
+        let blocked = blocked.map(|b| b.message.clone()).unwrap_or_default();
         if blocked != self.blocked {
             if !blocked.is_empty() {
                 printer.note(format_args!("nodemaintenance/{name}: {blocked}"));
@@ -122,21 +130,78 @@ impl Seen {
             if self.nodes.get(&node.name) != Some(&now) {
                 let colon = if now.1.is_empty() { "" } else { ": " };
                 let state = super::describe::state(node.state);
-                printer.note(format_args!("node/{}: {state}{colon}{}", node.name, now.1));
+                let of = match (node.state, &one.status.progress) {
+                    (NodeState::Drained, Some(progress)) => format!(" ({progress})"),
+                    _ => String::new(),
+                };
+                printer.note(format_args!(
+                    "node/{}: {state}{of}{colon}{}",
+                    node.name, now.1
+                ));
                 self.nodes.insert(node.name.clone(), now);
             }
         }
-        let mut pods = BTreeMap::new();
-        for pod in &one.status.pods {
-            let key = (pod.namespace.clone(), pod.name.clone());
-            if self.pods.get(&key) != Some(&pod.reason) {
-                printer.note(format_args!(
-                    "{}/{}: {}",
-                    pod.namespace, pod.name, pod.reason
-                ));
-            }
-            pods.insert(key, pod.reason.clone());
+        let pods = one.status.pods.iter();
+        let pods = pods.map(|pod| {
+            let name = (pod.namespace.clone(), pod.name.clone());
+            (name, pod.reason.clone())
+        });
+        let pods: Pods = pods.collect();
+        for line in changes(&self.pods, &pods, one.status.more_pods > 0) {
+            printer.note(line);
         }
         self.pods = pods;
+    }
+}
+
+/// A line for each pod of which there is something to say; `more`: whether there are pods that are not in the
+/// list.
+fn changes(before: &Pods, now: &Pods, more: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (pod, reason) in now {
+        let is_news = before
+            .get(pod)
+            .is_none_or(|before| !is_countdown(before, reason));
+        if is_news && reason != "waiting for its turn" {
+            lines.push(format!("{}/{}: {reason}", pod.0, pod.1));
+        }
+    }
+    // The list is sorted, and those behind its last may be among the others.
+    let last = now.keys().next_back().filter(|_| more);
+    let gone = before.keys().filter(|pod| !now.contains_key(pod));
+    let gone = gone.filter(|pod| last.is_none_or(|last| *pod < last));
+    lines.extend(gone.map(|(namespace, name)| format!("{namespace}/{name}: gone")));
+    lines
+}
+
+/// Whether two reasons differ by their numbers at most, as the seconds of a grace period.
+fn is_countdown(before: &str, now: &str) -> bool {
+    let words = |text: &str| text.replace(|letter: char| letter.is_ascii_digit(), "");
+    words(before) == words(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_has_a_line_for_each_change_but_none_for_each_second() {
+        let pods = |all: &[(&str, &str)]| -> Pods {
+            let all = all.iter();
+            all.map(|(name, why)| (("shop".into(), (*name).into()), (*why).into()))
+                .collect()
+        };
+        let first = pods(&[
+            ("a", "waiting for its turn"),
+            ("b", "terminating: 30 s left"),
+        ]);
+        let lines = changes(&Pods::new(), &first, false);
+        assert_eq!(lines, ["shop/b: terminating: 30 s left"]);
+        let then = pods(&[("a", "evicting"), ("b", "terminating: 9 s left")]);
+        assert_eq!(changes(&first, &then, false), ["shop/a: evicting"]);
+        let last = pods(&[("a", "evicting")]);
+        assert_eq!(changes(&then, &last, false), ["shop/b: gone"]);
+        // It may be one of those that are not listed.
+        assert!(changes(&then, &last, true).is_empty());
     }
 }

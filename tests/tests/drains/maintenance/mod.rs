@@ -10,6 +10,7 @@ mod objects;
 pub(crate) mod replica;
 mod same_as_drain;
 pub(crate) mod support;
+mod told;
 mod unreadable;
 mod waits;
 mod watches;

@@ -1,0 +1,100 @@
+//! What people and monitors are told of a maintenance.
+
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, ListParams};
+use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::supervise::Supervised;
+use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
+use serde_json::json;
+
+use super::support::{Scene, metrics};
+use super::{plane, web};
+
+const NO_CONTROLLER: &str = "no controller is at work";
+
+/// Waits until a series of a controller has such a value.
+async fn shows(controller: &Supervised, series: &str, is: impl Fn(usize) -> bool) {
+    wait_until(series, TIMEOUT, async || {
+        let (all, value) = metrics(controller, series).await;
+        anyhow::ensure!(is(value), "{all}");
+        Ok(Some(()))
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_maintenance_is_told_by_events_and_metrics_and_goes_after_its_time() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "told").await.unwrap();
+    web(&scene, &namespace).await;
+    NodeFixture::kwok("x").create(&scene.admin).await.unwrap();
+    let before = scene.settled_specs(&["a", "b"]).await;
+    let words = ["drain", "a", "b", "--on-impossible=wait", "--detach=told"];
+    let made = scene.nodelife(&words).await;
+    assert!(made.stderr.contains(NO_CONTROLLER), "{}", made.stderr);
+    let held = json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}});
+    scene.budget(&namespace, "web", held).await;
+    let one = scene.start("one");
+    let told = scene.wait_for("told", "Blocked", "PodsBlocked").await;
+    assert!(told.contains("budget"), "{told}");
+    shows(&one, "maintenances{state=\"Draining\"}", |value| value == 1).await;
+    let since = "maintenance_blocked_since_timestamp_seconds{reason=\"PodsBlocked\"}";
+    shows(&one, since, |value| value > 0).await;
+    let other = scene.nodelife(&["drain", "x", "--detach=other"]).await;
+    assert!(!other.stderr.contains(NO_CONTROLLER), "{}", other.stderr);
+
+    // Another leader tells nothing again, and keeps what has ended for its time.
+    one.terminate(TIMEOUT).await.unwrap();
+    let two = scene.start("two");
+    scene.wait_for_end("other").await;
+    let free = json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}});
+    scene.budget(&namespace, "web", free).await;
+    let watched = scene.nodelife(&["maintenance", "watch", "told"]).await;
+    for line in [" (2/2)\n", "told: Drained: 2/2 nodes drained"] {
+        assert!(watched.stderr.contains(line), "{line}: {}", watched.stderr);
+    }
+    shows(&two, "maintenances{state=\"Drained\"}", |value| value == 2).await;
+    scene
+        .patch("told", &json!({"ttlSecondsAfterFinished": 3600}))
+        .await;
+    two.terminate(TIMEOUT).await.unwrap();
+    let three = scene.start("three");
+    scene
+        .patch("other", &json!({"ttlSecondsAfterFinished": 1}))
+        .await;
+    let is_there = async |name: &str| scene.status(name).await.is_ok();
+    let gone = async |name: &str| {
+        wait_until("its deletion", TIMEOUT, async || {
+            Ok((!is_there(name).await).then_some(()))
+        })
+        .await
+        .unwrap();
+    };
+    gone("other").await;
+    assert!(is_there("told").await);
+    scene
+        .patch("told", &json!({"ttlSecondsAfterFinished": 0}))
+        .await;
+    gone("told").await;
+    scene.are_given_back(&before).await;
+    three.terminate(TIMEOUT).await.unwrap();
+
+    let events: Api<Event> = Api::all(scene.admin.clone());
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let of_told = events.into_iter().filter(|event| {
+        let object = event.regarding.as_ref().unwrap();
+        object.kind.as_deref() == Some("NodeMaintenance") && object.name.as_deref() == Some("told")
+    });
+    let mut reasons: Vec<String> = of_told.filter_map(|event| event.reason).collect();
+    reasons.retain(|reason| reason != "MaintenanceBlocked");
+    reasons.sort_unstable();
+    let expected = [
+        "MaintenanceDone",
+        "MaintenanceStarted",
+        "NodeDrained",
+        "NodeDrained",
+    ];
+    assert_eq!(reasons, expected);
+}
