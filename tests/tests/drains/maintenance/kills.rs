@@ -166,7 +166,7 @@ async fn lane(strikes: &[Strike]) -> Vec<(Kind, Option<SignedDuration>)> {
     let namespace = TestNamespace::create(&plane, "kills").await.unwrap();
     let history = History::of(&namespace);
     workload(&scene, &namespace).await;
-    let before = traces(&scene).await;
+    let before = traces(&scene, NODES.as_flattened()).await;
     let objects = Objects::new(scene.admin.clone());
     let mut replicas = ["replica-one", "replica-two"].map(|name| Replica::start(&plane, name));
     let links = replicas.each_ref().map(|replica| {
@@ -221,7 +221,11 @@ async fn lane(strikes: &[Strike]) -> Vec<(Kind, Option<SignedDuration>)> {
             (replicas[index].name, at, Timestamp::now())
         };
         let (over, (leader, at, healed)) = tokio::join!(work, hit);
-        assert_eq!(traces(&scene).await, before, "left by {strike:?}");
+        assert_eq!(
+            traces(&scene, NODES.as_flattened()).await,
+            before,
+            "left by {strike:?}"
+        );
         all.push(Struck {
             strike: strike.clone(),
             leader,
@@ -233,7 +237,7 @@ async fn lane(strikes: &[Strike]) -> Vec<(Kind, Option<SignedDuration>)> {
     for replica in replicas {
         replica.terminate().await;
     }
-    assert_eq!(traces(&scene).await, before);
+    assert_eq!(traces(&scene, NODES.as_flattened()).await, before);
     let events = plane.audit_events().unwrap();
     let evicted = evicted_once(&events);
     assert!(evicted.len() >= strikes.len() * PODS as usize);
@@ -279,7 +283,7 @@ async fn carry_out(objects: &Objects, name: &str, nodes: [&str; 2], concurrency:
 }
 
 /// The replica that holds the Lease.
-async fn leader(scene: &Scene<'_>) -> String {
+pub(super) async fn leader(scene: &Scene<'_>) -> String {
     let leases: Api<Lease> = Api::namespaced(scene.admin.clone(), "default");
     let lease = leases.get("nodelife-controller").await.unwrap();
     let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap();
@@ -287,9 +291,9 @@ async fn leader(scene: &Scene<'_>) -> String {
 }
 
 /// All of the nodes that a drain may write.
-async fn traces(scene: &Scene<'_>) -> Vec<Value> {
+pub(super) async fn traces(scene: &Scene<'_>, names: &[&str]) -> Vec<Value> {
     let mut all = Vec::new();
-    for name in NODES.as_flattened() {
+    for name in names {
         let nodes: Api<Node> = Api::all(scene.admin.clone());
         let node = nodes.get(name).await.unwrap();
         let conditions = node.status.and_then(|status| status.conditions);
@@ -299,7 +303,12 @@ async fn traces(scene: &Scene<'_>) -> Vec<Value> {
         let taints = spec.taints.iter_mut();
         taints.for_each(|all| all.retain(|one| one.key != "node.kubernetes.io/unschedulable"));
         spec.taints = spec.taints.filter(|taints| !taints.is_empty());
-        let (labels, annotations) = (node.metadata.labels, node.metadata.annotations);
+        let (mut labels, annotations) = (node.metadata.labels, node.metadata.annotations);
+        // So does it put these on.
+        let labels_kept = |key: &String| !key.starts_with("beta.kubernetes.io/");
+        if let Some(labels) = &mut labels {
+            labels.retain(|key, _| labels_kept(key));
+        }
         all.push(json!({
             "name": name, "spec": spec, "labels": labels, "annotations": annotations,
             "conditions": kinds.collect::<Vec<_>>(),
@@ -309,7 +318,7 @@ async fn traces(scene: &Scene<'_>) -> Vec<Value> {
 }
 
 /// The pods that were evicted, by UID, and none of them twice.
-fn evicted_once(events: &[AuditEvent]) -> BTreeSet<String> {
+pub(super) fn evicted_once(events: &[AuditEvent]) -> BTreeSet<String> {
     let mut evicted = BTreeSet::new();
     for event in events {
         let deletes = event.is("delete", "pods") && is_of_replica(event);
@@ -326,7 +335,7 @@ fn evicted_once(events: &[AuditEvent]) -> BTreeSet<String> {
 }
 
 /// What a replica changes, it changes while it holds the Lease, which its holder alone can write.
-fn only_leaders_write(events: &[AuditEvent]) {
+pub(super) fn only_leaders_write(events: &[AuditEvent]) {
     let mut holder = None;
     for event in events.iter().filter(|event| is_of_replica(event)) {
         let resource = event.object_ref.as_ref().map(|object| &*object.resource);

@@ -8,6 +8,7 @@ mod leaders;
 mod limits;
 mod objects;
 pub(crate) mod replica;
+mod rolling;
 mod same_as_drain;
 pub(crate) mod support;
 mod told;

@@ -44,12 +44,13 @@ impl Objects {
         created.unwrap();
     }
 
-    /// Changes the spec.
-    pub(super) async fn patch(&self, name: &str, spec: &Value) {
+    /// Changes the spec; the version that the object got.
+    pub(super) async fn patch(&self, name: &str, spec: &Value) -> u64 {
         let patch = Patch::Merge(json!({"spec": spec}));
         let parameters = PatchParams::default();
         let patched = self.api.patch(name, &parameters, &patch).await;
-        patched.unwrap();
+        let version = patched.unwrap().metadata.resource_version.unwrap();
+        version.parse().unwrap()
     }
 
     pub(super) async fn get(&self, name: &str) -> Value {

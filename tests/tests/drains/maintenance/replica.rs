@@ -92,6 +92,14 @@ impl Replica {
         self.run();
     }
 
+    /// Ends it as an upgrade does, and starts it again.
+    pub(crate) async fn restart(&mut self) {
+        if let Some(process) = self.process.take() {
+            assert_eq!(process.terminate(TIMEOUT).await.unwrap(), 0);
+        }
+        self.run();
+    }
+
     pub(crate) async fn terminate(mut self) {
         if let Some(process) = self.process.take() {
             assert_eq!(process.terminate(TIMEOUT).await.unwrap(), 0);
