@@ -46,9 +46,18 @@ pub(crate) struct Arguments {
     /// Address of /livez, /readyz and /metrics, over plain HTTP.
     #[arg(long, value_name = "ADDR", default_value = "[::]:8081")]
     health_listen: SocketAddr,
-    /// Require a client certificate signed by a CA in this file; reloaded when it changes.
+    /// Require a client certificate signed by a CA in this file, with the name of --client-name;
+    /// reloaded when it changes.
     #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
+    /// Common name of the API servers' client certificates.
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "kube-apiserver",
+        requires = "client_ca"
+    )]
+    client_name: String,
     /// Kubeconfig for lookups; default: the Pod's ServiceAccount, if there is one.
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
@@ -87,7 +96,10 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let metrics = Arc::new(Metrics::new());
     let shutdown = Arc::new(Shutdown::default());
     let certificates = Arc::new(Certificates::default());
-    let client_ca = arguments.client_ca.map(ClientCa::read).transpose()?;
+    let client_ca = arguments
+        .client_ca
+        .map(|path| ClientCa::read(path, arguments.client_name.into()))
+        .transpose()?;
     let tls = match &client_ca {
         Some(client_ca) => client_ca.config(&certificates)?,
         None => server_config(Arc::clone(&certificates), None)?,

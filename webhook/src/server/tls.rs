@@ -16,7 +16,8 @@ use rustls::client::danger::ServerCertVerifier as _;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_util::sync::CancellationToken;
@@ -136,7 +137,7 @@ fn check_chain(
     Ok(())
 }
 
-fn roots(pem: &[u8]) -> anyhow::Result<RootCertStore> {
+pub(super) fn roots(pem: &[u8]) -> anyhow::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
         roots
@@ -211,22 +212,17 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// The server's side of TLS: 1.2 and 1.3, HTTP/1.1, and a client certificate where
-/// `client_ca` is given.
+/// The server's side of TLS: 1.2 and 1.3, HTTP/1.1, and a client certificate where there are
+/// `callers`.
 pub(crate) fn server_config(
     certificates: Arc<Certificates>,
-    client_ca: Option<&[u8]>,
+    callers: Option<Arc<dyn ClientCertVerifier>>,
 ) -> anyhow::Result<ServerConfig> {
-    let provider = Arc::new(default_provider());
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+    let builder = ServerConfig::builder_with_provider(default_provider().into())
         .with_safe_default_protocol_versions()
         .context("failed to configure TLS")?;
-    let builder = match client_ca {
-        Some(pem) => {
-            let roots = Arc::new(roots(pem)?);
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
-            builder.with_client_cert_verifier(verifier.context("failed to use the client CA")?)
-        }
+    let builder = match callers {
+        Some(callers) => builder.with_client_cert_verifier(callers),
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_cert_resolver(certificates);

@@ -227,21 +227,35 @@ async fn a_review_that_is_too_large_gets_a_verdict_by_its_names() {
 }
 
 #[tokio::test]
-async fn a_client_ca_admits_only_its_own_certificates() {
-    let authority = TestCa::new().unwrap();
+async fn a_client_ca_admits_only_its_own_certificates_of_one_name() {
+    let authority = Arc::new(TestCa::new().unwrap());
     let next = TestCa::new().unwrap();
     let stranger = next.client("kube-apiserver", "x").unwrap();
     let own = authority.client("kube-apiserver", "x").unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), authority.certificate()).unwrap();
+    // The cluster's CA signs for kubelets, too.
+    let kubelet = authority.client("system:node:n1", "x").unwrap();
+    let prefixed = authority.client("kube-apiserver-2", "x").unwrap();
     let flags = ["--client-ca", file.path().to_str().unwrap()];
-    let server = Server::prepare(authority, &flags, |_| ());
+    let named = Server::launch(
+        Arc::clone(&authority),
+        free_address(),
+        &[&flags[..], &["--client-name", "system:node:n1"]].concat(),
+        None,
+        |_| (),
+    );
+    let server = Server::launch(authority, free_address(), &flags, None, |_| ());
     server.ready().await;
-    for other in [None, Some(&stranger)] {
+    for other in [None, Some(&stranger), Some(&kubelet), Some(&prefixed)] {
         // In TLS 1.3 the refusal comes with the first answer.
         let asked = async { server.connect(other).await?.post(PATH, &review()).await };
         assert!(asked.await.is_err());
     }
+    named.ready().await;
+    let mut connection = named.connect(Some(&kubelet)).await.unwrap();
+    let answer = connection.post(PATH, &review()).await.unwrap();
+    assert_eq!(answer.status, 200);
     let admits = async |pair| {
         let mut connection = server.connect(Some(pair)).await?;
         Ok::<_, anyhow::Error>(connection.post(PATH, &review()).await?.status)
