@@ -63,7 +63,8 @@ pub fn write(path: &Path, entries: &[Entry]) -> Result<String> {
     Ok(sha256(&bytes))
 }
 
-fn sha256(bytes: &[u8]) -> String {
+/// The SHA-256 of `bytes`, in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(64);
     for byte in digest(&SHA256, bytes).as_ref() {
         // A String takes whatever is written to it.

@@ -1,7 +1,8 @@
-//! Packages releases of the plugin: an archive per platform, checksums, licence notices and krew's
-//! manifest.
+//! Packages releases: an archive of the plugin per platform, checksums, licence notices and krew's
+//! manifest; and what comes beside archives and images.
 
 pub mod archive;
+pub mod evidence;
 pub mod krew;
 pub mod notices;
 pub mod platform;

@@ -7,19 +7,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use nodelife_release::archive::{self, Entry};
 use nodelife_release::platform::{ALL, Platform};
-use nodelife_release::{ROOT, VERSION, krew, notices, target};
+use nodelife_release::{ROOT, VERSION, evidence, krew, notices, target};
 
 /// The plugin that people download is no larger, in bytes.
 const LARGEST: usize = 12_000_000;
 
-/// Builds the plugin for each target and packs it: archives, checksums, krew's manifest.
+/// The target of the images' programs.
+const IMAGE: &str = "x86_64-unknown-linux-musl";
+
+/// Builds the plugin for each target and packs it: archives, checksums, krew's manifest, bills of
+/// materials and provenance.
 ///
 /// Without --target, all that this machine can build: the others are named, with why.
 #[derive(Parser)]
-#[command(after_help = "Examples:
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
   # What this machine can link by itself
   cargo run -p nodelife-release
 
@@ -27,7 +33,8 @@ const LARGEST: usize = 12_000_000;
   cargo run -p nodelife-release -- --target x86_64-unknown-linux-musl
 
   # Every platform, with cargo-zigbuild to link and an SDK of macOS in SDKROOT
-  cargo run -p nodelife-release -- --builder zigbuild")]
+  cargo run -p nodelife-release -- --builder zigbuild"
+)]
 struct Arguments {
     /// Target to build for; may be repeated [default: all that can be built here]
     #[arg(long = "target", value_name = "TRIPLE")]
@@ -38,10 +45,58 @@ struct Arguments {
     /// Where the release goes
     #[arg(long, default_value = "target/release-archives", value_name = "FOLDER")]
     out: PathBuf,
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+/// The parts of `.ci/image`.
+#[derive(Subcommand)]
+enum Part {
+    /// Builds the program of an image
+    Program { name: String },
+    /// Writes NAME.cdx.json and NAME.intoto.json for an image
+    Image {
+        name: String,
+        /// The image's SHA-256, without the word sha256
+        digest: String,
+        /// Where both go
+        folder: PathBuf,
+    },
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    match arguments.part {
+        None => archives(&arguments),
+        Some(Part::Program { name }) => target::build("build", &name, "release", IMAGE).map(drop),
+        Some(Part::Image {
+            name,
+            digest,
+            folder,
+        }) => {
+            let materials = evidence::materials(&name, IMAGE)?;
+            fs::write(folder.join(format!("{name}.cdx.json")), materials)?;
+            let subject = (name.clone(), digest);
+            attest(&folder, &name, &[subject], ".ci/image")
+        }
+    }
+}
+
+/// Writes the provenance, or says why there is none: whoever tries a change has no commit of it.
+fn attest(folder: &Path, name: &str, subjects: &[(String, String)], command: &str) -> Result<()> {
+    let path = folder.join(format!("{name}.intoto.json"));
+    match evidence::provenance(subjects, command) {
+        Ok(provenance) => fs::write(path, provenance)?,
+        Err(why) => writeln!(
+            std::io::stderr(),
+            "not written: {}: {why:#}",
+            path.display()
+        )?,
+    }
+    Ok(())
+}
+
+fn archives(arguments: &Arguments) -> Result<()> {
     let platforms = match arguments.targets.as_slice() {
         [] => ALL.to_vec(),
         targets => targets
@@ -53,27 +108,36 @@ fn main() -> Result<()> {
     fs::create_dir_all(&out).with_context(|| format!("failed to make {}", out.display()))?;
     let (mut built, mut missing) = (Vec::new(), Vec::new());
     for platform in platforms {
-        match target::build(&arguments.builder, platform) {
-            Ok(path) => built.push((platform, path)),
+        let (builder, target) = (&arguments.builder, platform.target);
+        match target::build(builder, "kubectl-nodelife", "dist", target) {
+            Ok(folder) => built.push((platform, folder.join(platform.program()))),
             Err(why) if arguments.targets.is_empty() => missing.push((platform, why)),
             Err(why) => return Err(why),
         }
     }
     let here = built.iter().find(|(platform, _)| platform.is_here());
     let common = common(&out, here.map(|(_, path)| path.as_path()))?;
-    let mut archives = Vec::new();
+    let (mut archives, mut files) = (Vec::new(), Vec::new());
     for (platform, path) in &built {
         let mut entries = common.clone();
         let notices = notices::of("kubectl-nodelife", platform.target)?;
         entries.push(Entry::text("THIRD-PARTY-NOTICES.txt", notices));
         entries.push(Entry::program(platform.program(), program(path)?));
-        let sha256 = archive::write(&out.join(platform.archive(VERSION)), &entries)?;
-        archives.push((*platform, sha256));
+        let name = platform.archive(VERSION);
+        let sha256 = archive::write(&out.join(&name), &entries)?;
+        archives.push((*platform, sha256.clone()));
+        let materials = evidence::materials("kubectl-nodelife", platform.target)?;
+        let beside = format!("{name}.cdx.json");
+        fs::write(out.join(&beside), &materials)?;
+        files.push((name, sha256));
+        files.push((beside, archive::sha256(materials.as_bytes())));
     }
     let mut sums = String::new();
-    for (platform, sha256) in &archives {
-        writeln!(sums, "{sha256}  {}", platform.archive(VERSION))?;
+    for (name, sha256) in &files {
+        writeln!(sums, "{sha256}  {name}")?;
     }
+    let command = "cargo run -p nodelife-release";
+    attest(&out, &format!("nodelife_{VERSION}"), &files, command)?;
     fs::write(out.join("SHA256SUMS"), &sums)?;
     let manifest = serde_saphyr::to_string(&krew::Plugin::new(VERSION, &archives))?;
     fs::write(out.join("nodelife.yaml"), manifest)?;

@@ -9,23 +9,23 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
-use crate::ROOT;
+use crate::target::output;
 
 /// How the files that hold a licence, or what it demands to be passed on, begin.
 const NAMES: [&str; 5] = ["license", "licence", "copying", "notice", "copyright"];
 
 #[derive(Deserialize)]
-struct Metadata {
+pub(crate) struct Metadata {
     packages: Vec<Package>,
     resolve: Resolve,
 }
 
 #[derive(Deserialize)]
-struct Package {
+pub(crate) struct Package {
     id: String,
-    name: String,
-    version: String,
-    license: Option<String>,
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) license: Option<String>,
     repository: Option<String>,
     source: Option<String>,
     manifest_path: String,
@@ -97,29 +97,15 @@ pub fn of(package: &str, target: &str) -> Result<String> {
     Ok(page)
 }
 
-fn metadata(target: &str) -> Result<Metadata> {
-    let output = Command::new(env!("CARGO"))
-        .args([
-            "metadata",
-            "--format-version=1",
-            "--locked",
-            "--filter-platform",
-            target,
-        ])
-        .current_dir(ROOT)
-        .output()
-        .context("failed to run cargo metadata")?;
-    if !output.status.success() {
-        bail!(
-            "cargo metadata failed: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    serde_json::from_slice(&output.stdout).context("failed to read what cargo metadata prints")
+pub(crate) fn metadata(target: &str) -> Result<Metadata> {
+    let words = ["metadata", "--format-version=1", "--locked"];
+    let mut command = Command::new(env!("CARGO"));
+    let text = output(command.args(words).args(["--filter-platform", target]))?;
+    serde_json::from_str(&text).context("failed to read what cargo metadata prints")
 }
 
 /// The crates of others that are reached by dependencies that are linked, by name and version.
-fn linked<'a>(metadata: &'a Metadata, package: &str) -> Result<Vec<&'a Package>> {
+pub(crate) fn linked<'a>(metadata: &'a Metadata, package: &str) -> Result<Vec<&'a Package>> {
     let nodes: BTreeMap<&str, &Node> = metadata
         .resolve
         .nodes

@@ -1,5 +1,6 @@
-//! Builds the plugin with cargo for each target that this machine supports.
+//! Builds programs with cargo for each target that this machine supports.
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -7,7 +8,6 @@ use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
 use crate::ROOT;
-use crate::platform::Platform;
 
 #[derive(Deserialize)]
 struct Metadata {
@@ -27,21 +27,36 @@ pub fn folder() -> Result<PathBuf> {
     Ok(metadata.target_directory)
 }
 
-/// Builds the plugin that people download, and gives its path. `builder` is the command of cargo:
-/// `build`, or one that links for other systems.
+/// Builds a program for a release, and gives its folder. `builder` is the command of cargo: `build`, or
+/// one that links for other systems.
 ///
 /// # Errors
 ///
 /// The target is not installed, or the build fails.
-pub fn build(builder: &str, platform: Platform) -> Result<PathBuf> {
-    installed(platform.target)?;
-    let words = ["--locked", "--profile", "dist", "-p", "kubectl-nodelife"];
+pub fn build(builder: &str, package: &str, profile: &str, target: &str) -> Result<PathBuf> {
+    installed(target)?;
+    let words = ["--locked", "--profile", profile, "-p", package];
     let mut command = Command::new(env!("CARGO"));
-    command.arg(builder).args(words);
-    command.args(["--target", platform.target]);
-    succeed(&mut command)?;
-    let built = folder()?.join(platform.target).join("dist");
-    Ok(built.join(platform.program()))
+    command.arg(builder).args(words).args(["--target", target]);
+    succeed(command.env("CARGO_ENCODED_RUSTFLAGS", flags()?))?;
+    Ok(folder()?.join(target).join(profile))
+}
+
+/// The compiler's flags, as cargo separates them, so that a program is the same wherever the sources,
+/// the crates and the target's folder lie: paths are in the messages of panics. It replaces the
+/// builder's own flags. (cargo's `trim-paths` does this, but is not stable in 1.95.)
+fn flags() -> Result<String> {
+    let crates = match env::var_os("CARGO_HOME") {
+        Some(home) => PathBuf::from(home),
+        None => env::home_dir().unwrap_or_default().join(".cargo"),
+    };
+    let paths = [
+        (crates.join("registry/src"), "/crates"),
+        (Path::new(ROOT).canonicalize()?, "/nodelife"),
+        (folder()?, "/nodelife/target"),
+    ];
+    let flags = paths.map(|(path, name)| format!("--remap-path-prefix={}={name}", path.display()));
+    Ok(flags.join("\x1f"))
 }
 
 /// Runs a command in the repository.
@@ -74,7 +89,7 @@ pub fn installed(target: &str) -> Result<()> {
     Ok(())
 }
 
-fn output(command: &mut Command) -> Result<String> {
+pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command
         .current_dir(ROOT)
         .output()

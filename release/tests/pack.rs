@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use nodelife_release::archive::{self, Entry};
 use nodelife_release::platform::{ALL, Platform};
-use nodelife_release::{VERSION, krew, notices, target};
+use nodelife_release::{VERSION, evidence, krew, notices, target};
 use serde_json::Value;
 
 fn manifest() -> Value {
@@ -140,5 +140,40 @@ fn every_linked_crate_has_its_licence_in_the_notices() {
         "ISC",
     ] {
         assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn the_bill_of_materials_has_the_linked_crates_with_their_checksums() {
+    let text = evidence::materials("nodelife-webhook", "x86_64-unknown-linux-musl").unwrap();
+    let bill: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(bill["metadata"]["component"]["name"], "nodelife-webhook");
+    let components = bill["components"].as_array().unwrap();
+    for component in components {
+        let sum = component["hashes"][0]["content"].as_str().unwrap();
+        assert_eq!(sum.len(), 64, "{component}");
+        let licence = component["licenses"][0]["expression"].as_str().unwrap();
+        assert!(!licence.is_empty() && !licence.contains('/'), "{component}");
+    }
+    let has = |name: &str| components.iter().any(|one| one["name"] == name);
+    assert!(has("rustls") && has("ring") && !has("proptest") && !has("cc"));
+}
+
+#[test]
+fn the_provenance_names_the_subjects_and_the_commit() {
+    let subject = ("one.tar.gz".to_owned(), "ab".repeat(32));
+    match evidence::provenance(&[subject], "make") {
+        Ok(text) => {
+            let statement: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(statement["subject"][0]["digest"]["sha256"], "ab".repeat(32));
+            let definition = &statement["predicate"]["buildDefinition"];
+            let commit = &definition["resolvedDependencies"][0]["digest"]["gitCommit"];
+            assert_eq!(commit.as_str().unwrap().len(), 40);
+        }
+        // A changed tree, or one without git.
+        Err(error) => {
+            let said = format!("{error:#}");
+            assert!(said.contains("commit") || said.contains("git"), "{said}");
+        }
     }
 }

@@ -15,7 +15,6 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::pty::openpty;
-use nodelife_release::platform::Platform;
 use nodelife_release::target;
 use nodelife_tests::program::GoProgram;
 
@@ -110,7 +109,8 @@ fn plugin() -> PathBuf {
         return path.into();
     }
     let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    target::build("build", Platform::of(&target).unwrap()).unwrap()
+    let folder = target::build("build", "kubectl-nodelife", "dist", &target).unwrap();
+    folder.join("kubectl-nodelife")
 }
 
 fn run(command: &mut Command) -> Duration {

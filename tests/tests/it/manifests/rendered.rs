@@ -228,7 +228,7 @@ fn the_manifests_run_the_images() {
         assert!(kustomization.contains(&image), "{kustomization}");
         assert!(containerfile.contains(&format!("{name}:{version} ")));
         let copied = format!("target/${{TARGET}}/release/{name}");
-        assert!(containerfile.contains(&format!("COPY {copied} /{name}\n")));
+        assert!(containerfile.contains(&format!("COPY --chmod=755 {copied} /{name}\n")));
         sent.extend(["!", &copied.replace("${TARGET}", "*"), "\n"]);
     }
     assert_eq!(read("../.containerignore"), sent);
