@@ -159,6 +159,28 @@ fn daemon_set(namespace: &str, name: &str) -> Value {
     })
 }
 
+/// The overlay registers agents alone: it is complete, but no substitute for the in-tree plugin.
+#[tokio::test]
+async fn additions_are_complete_and_restrict_no_node() {
+    let plane = ControlPlane::options().without_admission("NodeRestriction");
+    let plane = plane.start().await.unwrap();
+    let installation = Installation::prepare(&plane, "overlays/additions")
+        .await
+        .unwrap();
+    let here = Here {
+        installation: &installation,
+    };
+    here.restore().await;
+    here.finds("nodeRestriction", "warning", "does not restrict nodes")
+        .await;
+    let (_, report) = here.status().await.unwrap();
+    let links = report["links"].as_array().unwrap();
+    for name in ["configurations", "caBundle", "certificate", "registration"] {
+        let link = links.iter().find(|one| one["name"] == name).unwrap();
+        assert_eq!(link["health"], "ok", "{report}");
+    }
+}
+
 struct Here<'a> {
     installation: &'a Installation<'a>,
 }

@@ -1,7 +1,7 @@
 //! Checks each component between the API server and the webhook.
 
 use jiff::Timestamp;
-use nodelife_admission::Policies;
+use nodelife_admission::{Policies, webhook_configurations};
 use nodelife_certs::{Trust, trust};
 use nodelife_core::object::{LabelSelector, Labels};
 use serde::{Deserialize as _, Serialize};
@@ -13,8 +13,7 @@ use super::registration;
 pub(super) struct Installed {
     pub(super) namespace: String,
     pub(super) configuration: String,
-    /// The mutating and the validating webhooks; `None` where the required configuration is not
-    /// there.
+    /// The mutating and the validating webhooks; `None` where there is no configuration.
     pub(super) webhooks: [Option<Vec<Value>>; 2],
     /// The policies of the webhook's own configuration.
     pub(super) policies: Result<Policies, String>,
@@ -118,7 +117,7 @@ fn configurations(installed: &Installed) -> Link {
     let missing: Vec<&str> = kinds
         .into_iter()
         .zip(&installed.webhooks)
-        .filter(|(_, webhooks)| webhooks.is_none())
+        .filter(|(kind, webhooks)| webhooks.is_none() && needs(installed, "/kind", kind))
         .map(|(kind, _)| kind)
         .collect();
     if missing.is_empty() {
@@ -131,6 +130,16 @@ fn configurations(installed: &Installed) -> Link {
         installed.configuration
     );
     link("configurations", Health::Broken, message, APPLY)
+}
+
+/// Whether the webhook's configuration needs a registration with `value` at `path`, as far as it could
+/// be read: the overlay `additions` has neither a mutating webhook nor one for nodes.
+pub(super) fn needs(installed: &Installed, path: &str, value: &str) -> bool {
+    let Ok(policies) = &installed.policies else {
+        return true;
+    };
+    let needed = webhook_configurations(policies);
+    needed.iter().any(|one| at(one, path) == value)
 }
 
 /// The value at a JSON pointer, null where there is none.
@@ -261,7 +270,6 @@ fn ready_nodes(slices: &[Value]) -> (usize, usize) {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use nodelife_admission::webhook_configurations;
     use nodelife_certs::{Authority, Leaf, Lifetimes, ObjectNames};
     use serde_json::json;
 
@@ -346,6 +354,14 @@ pub(super) mod tests {
             found[0].1.contains("no ValidatingWebhookConfiguration"),
             "{found:?}"
         );
+        // An installation of agents alone has nothing mutating.
+        let agents = edit(&|one| {
+            one.webhooks[0] = None;
+            let policies =
+                json!({"nodeRestriction": {"mode": "off"}, "tolerations": {"enabled": false}});
+            one.policies = Ok(serde_json::from_value(policies).unwrap());
+        });
+        assert_eq!(trouble(&agents, now()), []);
         let none = edit(&|one| one.endpoints = Ok(Vec::new()));
         only(&none, now(), "endpoints", "no ready endpoint");
         let later = now() + jiff::SignedDuration::from_hours(48);

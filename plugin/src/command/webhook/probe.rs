@@ -8,7 +8,7 @@ use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::node_access::NodeRestriction;
 use serde_json::{Value, json};
 
-use super::chain::{Health, Link, at, link, ok};
+use super::chain::{Health, Installed, Link, at, link, needs, ok};
 
 /// A request that one webhook is called for.
 struct Probe {
@@ -36,17 +36,25 @@ const LOOKUP: Probe = Probe {
     fix: "the webhook's pods have to reach the API server (NetworkPolicy with egress), with the ClusterRole nodelife-webhook",
 };
 
-/// Whether the API server's own plugin refuses what nodes may not write, before any webhook.
-pub(super) async fn node_restriction(cluster: &Cluster) -> Link {
+/// Whether the API server's own plugin refuses what nodes may not write, before any webhook, or else the
+/// webhook.
+pub(super) async fn node_restriction(cluster: &Cluster, installed: &Installed) -> Link {
     const LINK: &str = "nodeRestriction";
+    let restricts = needs(installed, "/webhooks/0/name", LOOKUP.webhook);
     match node_restriction_of(cluster).await {
         Ok(Ok(NodeRestriction::On)) => ok(
             LINK,
-            "the in-tree plugin is on, and refuses what nodes may not write before the webhook is called",
+            "the in-tree plugin is on, and refuses what nodes may not write before the webhook is called: the overlay additions is enough",
         ),
-        Ok(Ok(NodeRestriction::Off { .. })) => ok(
+        Ok(Ok(NodeRestriction::Off { .. })) if restricts => ok(
             LINK,
             "the in-tree plugin is off: the webhook alone restricts nodes",
+        ),
+        Ok(Ok(NodeRestriction::Off { .. })) => link(
+            LINK,
+            Health::Warning,
+            "the in-tree plugin is off, and the webhook does not restrict nodes either",
+            "turn the plugin on, or install another overlay than additions (`kubectl apply -k manifests`)",
         ),
         Ok(Err(reason)) => link(LINK, Health::Unknown, reason, ""),
         Err(error) => link(LINK, Health::Unknown, error.to_string(), ""),

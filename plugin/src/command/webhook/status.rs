@@ -14,8 +14,9 @@ use crate::command::connect::connect;
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table};
 
-/// Configurations that an installation may lack, mutating and validating.
-const OPTIONAL: [&[&str]; 2] = [
+/// The configurations beside the one of the argument, mutating and validating. Which of them an
+/// installation needs is up to its configuration (`registration`).
+const OTHERS: [&[&str]; 2] = [
     &[
         "nodelife-exempt-tokens",
         "nodelife-labelled-tokens",
@@ -49,7 +50,7 @@ pub(crate) async fn run(
         let agents = agents.map_err(|error| error.to_string());
         let mutating = installed.webhooks[0].as_deref().unwrap_or_default();
         links.extend(node_agents::inspect(mutating, &agents));
-        links.push(probe::node_restriction(&cluster).await);
+        links.push(probe::node_restriction(&cluster, &installed).await);
         links.push(probe::call(&cluster).await);
         let slices = installed.endpoints.as_deref().unwrap_or_default();
         links.extend(probe::lookup(&cluster, &installed.namespace, slices).await);
@@ -85,11 +86,11 @@ fn print(links: &[Link], printer: &mut Printer) -> anyhow::Result<()> {
 
 async fn read(cluster: &Cluster, args: &StatusArgs) -> Result<Installed, ApiError> {
     let [mutating, validating] = CONFIGURATIONS;
-    let [more_mutating, more_validating] = OPTIONAL;
-    let required = &args.configuration;
+    let [more_mutating, more_validating] = OTHERS;
+    let first = &args.configuration;
     let webhooks = [
-        webhooks(cluster, mutating, required, more_mutating).await?,
-        webhooks(cluster, validating, required, more_validating).await?,
+        webhooks(cluster, mutating, first, more_mutating).await?,
+        webhooks(cluster, validating, first, more_validating).await?,
     ];
     Ok(Installed {
         namespace: args.webhook_namespace.clone(),
@@ -105,30 +106,22 @@ async fn read(cluster: &Cluster, args: &StatusArgs) -> Result<Installed, ApiErro
     })
 }
 
-/// The webhooks of these configurations, if the required one exists.
+/// The webhooks of these configurations, if one of them exists.
 async fn webhooks(
     cluster: &Cluster,
     resource: Resource,
-    required: &str,
-    optional: &[&str],
+    first: &str,
+    others: &[&str],
 ) -> Result<Option<Vec<Value>>, ApiError> {
-    let mut webhooks = Vec::new();
-    for name in std::iter::once(&required).chain(optional) {
-        let name = *name;
+    let mut webhooks: Option<Vec<Value>> = None;
+    for name in std::iter::once(&first).chain(others) {
         let found: Option<Value> = cluster.get(resource.all().named(name)).await?;
-        if found.is_none() && name == required {
-            return Ok(None);
+        if let Some(found) = found {
+            let all = at(&found, "/webhooks").as_array().into_iter().flatten();
+            webhooks.get_or_insert_default().extend(all.cloned());
         }
-        let found = found.unwrap_or_default();
-        webhooks.extend(
-            at(&found, "/webhooks")
-                .as_array()
-                .into_iter()
-                .flatten()
-                .cloned(),
-        );
     }
-    Ok(Some(webhooks))
+    Ok(webhooks)
 }
 
 async fn leaf(cluster: &Cluster, namespace: &str) -> Result<Option<Vec<u8>>, ApiError> {

@@ -60,13 +60,22 @@ fn configurations(objects: impl IntoIterator<Item = Value>) -> Vec<(String, Valu
 /// rules and the filters that the code makes of the policies.
 #[test]
 fn the_webhooks_are_those_of_the_policies() {
-    let config = fs::read_to_string(manifests().join("overlays/agents/config.yaml")).unwrap();
-    let mut config: Value = serde_saphyr::from_str(&config).unwrap();
-    let fields = config.as_object_mut().unwrap();
-    fields.remove("apiVersion");
-    fields.remove("kind");
-    let agents: Policies = serde_json::from_value(config).unwrap();
-    for (folder, policies) in [(".", Policies::default()), ("overlays/agents", agents)] {
+    let policies = |overlay: &str| -> Policies {
+        let file = manifests().join(overlay).join("config.yaml");
+        let text = fs::read_to_string(file).unwrap();
+        let mut config: Value = serde_saphyr::from_str(&text).unwrap();
+        let fields = config.as_object_mut().unwrap();
+        fields.remove("apiVersion");
+        fields.remove("kind");
+        serde_json::from_value(config).unwrap()
+    };
+    let (agents, additions) = (policies("overlays/agents"), policies("overlays/additions"));
+    assert_eq!(agents.agents, additions.agents);
+    for (folder, policies) in [
+        (".", Policies::default()),
+        ("overlays/agents", agents),
+        ("overlays/additions", additions),
+    ] {
         let text = render(folder);
         let written = text
             .split("\n---\n")
