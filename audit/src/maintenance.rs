@@ -1,9 +1,8 @@
 //! `Maintenance`: what is done to a node, or announced for it.
 
-use jiff::Timestamp;
 use serde::Serialize;
 
-use nodelife_core::node_marks::{DRAIN_IN_PROGRESS, DRAINED, Lock};
+use nodelife_core::node_marks::{DRAIN_IN_PROGRESS, DRAINED};
 use nodelife_core::object::{Node, NodeCondition, Taint};
 
 /// Events of the machine that the cloud has scheduled, as the detectors of AKS and others post them.
@@ -41,11 +40,10 @@ pub enum Maintenance {
 }
 
 impl Maintenance {
-    /// The maintenance that conditions, taints and annotations of the node name; the first of several.
-    pub fn of(node: &Node, now: Timestamp) -> Option<Self> {
+    /// The maintenance that conditions and taints of the node name; the first of several.
+    pub fn of(node: &Node) -> Option<Self> {
         let is_true = |kind| node.condition(kind).is_some_and(|c| c.status == "True");
-        let locked = Lock::on(node).is_some_and(|lock| !lock.has_expired(now));
-        if locked || is_true(DRAIN_IN_PROGRESS) {
+        if is_true(DRAIN_IN_PROGRESS) {
             Some(Self::Draining)
         } else if is_true(DRAINED) {
             Some(Self::Drained)
@@ -90,12 +88,11 @@ pub(crate) fn scheduled_taint(node: &Node) -> Option<&Taint> {
 mod tests {
     use super::*;
     use crate::fixtures::node;
-    use nodelife_core::node_marks::LOCK_ANNOTATION;
 
     fn of(change: impl FnOnce(&mut Node)) -> Option<Maintenance> {
         let mut node = node("a");
         change(&mut node);
-        Maintenance::of(&node, Timestamp::UNIX_EPOCH)
+        Maintenance::of(&node)
     }
 
     fn condition(node: &mut Node, kind: &str, status: &str) {
@@ -130,18 +127,5 @@ mod tests {
         assert_eq!(scheduled, Some(Maintenance::Scheduled));
         let scheduled = of(|node| taint(node, "aws-node-termination-handler/spot-itn"));
         assert_eq!(scheduled, Some(Maintenance::Scheduled));
-    }
-
-    #[test]
-    fn a_lock_says_draining_until_it_expires() {
-        let locked = |renewed: &str| {
-            let lock = format!(
-                "{{\"holder\":\"ann\",\"since\":\"{renewed}\",\"renewedAt\":\"{renewed}\"}}"
-            );
-            let annotation = (LOCK_ANNOTATION.into(), lock.as_str().into());
-            of(|node| node.metadata.annotations.extend([annotation]))
-        };
-        assert_eq!(locked("1970-01-01T00:00:00Z"), Some(Maintenance::Draining));
-        assert_eq!(locked("1969-12-31T23:00:00Z"), None);
     }
 }

@@ -4,14 +4,15 @@
 //! - [`request`]: one request, one answer; every byte goes through here
 //! - [`listing`]: the resources that can be listed and watched, and how they decode
 //! - [`list`], [`watch`]: paged lists, and streams that survive what networks do
-//! - [`evict`], [`node`], [`maintenance`]: the few writes, each a minimal body of our own
+//! - [`evict`], [`node`], `drain_lock`, [`maintenance`]: the few writes, each a minimal body of our own
 //! - [`event_recorder`]: Events, written in the background
 //! - [`LeaseLock`]: a Lease that one process holds at a time
 //! - [`snapshot`]: all that an audit or a plan needs, from a cluster or from files
 
 mod access;
 pub mod client;
-pub mod error;
+mod drain_lock;
+mod error;
 pub mod event_recorder;
 pub mod evict;
 mod frames;

@@ -96,6 +96,12 @@ pub static LEASES: Listing<Lease> = Listing {
     )
 };
 
+/// Leases of drains; select [`LOCK_LABEL`](nodelife_core::node_marks::LOCK_LABEL).
+pub static DRAIN_LOCKS: Listing<Lease> = Listing {
+    namespace: Some(nodelife_core::node_marks::LOCK_NAMESPACE),
+    ..Listing::new(LEASES.resource, LEASES.kind, &schema::LEASE)
+};
+
 pub static BUDGETS: Listing<Budget> = Listing::new(
     Resource::grouped("policy", "v1", "poddisruptionbudgets"),
     "PodDisruptionBudget",

@@ -2,9 +2,7 @@
 
 use http::Method;
 use json_patch::jsonptr::PointerBuf;
-use json_patch::{
-    AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation,
-};
+use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};
 use nodelife_core::node_marks::{ConditionChange, FIELD_MANAGER};
 use nodelife_core::object::{Node, Taint};
 use serde_json::{Map, Value, json};
@@ -110,20 +108,6 @@ impl Cluster {
         self.read(&call).await.map(drop)
     }
 
-    /// Replaces an annotation of a node, or removes it (`None`), once, if its text is exactly
-    /// `old`; whether it was. Other changes of the node are not in the way, as they would be
-    /// with a `resourceVersion`.
-    pub async fn swap_annotation(
-        &self,
-        name: &str,
-        annotation: &str,
-        old: &str,
-        new: Option<&str>,
-    ) -> Result<bool, ApiError> {
-        let call = json_patch_call(name, &swap(annotation, old, new))?;
-        Ok(applied(self.call(&call).await)?.is_some())
-    }
-
     /// Cordons exactly this node, of its UID, and sets an annotation beside those that it has; the
     /// node as it is now, or None if it is another, cordoned, or without annotations by now. Other
     /// changes of the node are not in the way, as they would be with a `resourceVersion`. It is
@@ -165,19 +149,6 @@ fn conditions_body(node: &Node, change: &ConditionChange) -> Value {
         "metadata": {"uid": node.metadata.uid},
         "status": {"conditions": conditions},
     })
-}
-
-fn swap(annotation: &str, old: &str, new: Option<&str>) -> Patch {
-    let path = PointerBuf::from_tokens(["metadata", "annotations", annotation]);
-    let unchanged = test(path.clone(), json!(old));
-    let change = match new {
-        Some(new) => PatchOperation::Replace(ReplaceOperation {
-            path,
-            value: json!(new),
-        }),
-        None => PatchOperation::Remove(RemoveOperation { path }),
-    };
-    Patch(vec![unchanged, change])
 }
 
 fn cordon(node: &Node, (annotation, text): (&str, &str)) -> Patch {
@@ -228,14 +199,6 @@ mod tests {
             .body()
             .to_string(),
             r#"{"spec":{"unschedulable":true}}"#
-        );
-    }
-
-    #[test]
-    fn a_swap_tests_the_text_before_it_changes_it() {
-        assert_eq!(
-            swap("a.b/c~d", "1", None).to_string(),
-            r#"[{"op":"test","path":"/metadata/annotations/a.b~1c~0d","value":"1"},{"op":"remove","path":"/metadata/annotations/a.b~1c~0d"}]"#
         );
     }
 

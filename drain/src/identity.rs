@@ -1,13 +1,16 @@
 //! `DrainIdentity`: under which name a drain locks and cordons.
 
 use jiff::Timestamp;
-use nodelife_core::node_marks::{CordonOwner, Lock};
+use nodelife_core::node_marks::CordonOwner;
+use nodelife_core::text::Str;
 
 /// Who drains. Another drain with the same identity is the same one, gone on in another process: its
-/// locks and its cordons are its own.
+/// lock and its cordons are its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrainIdentity {
-    /// The holder of the locks, for people.
+    /// The name of the Lease that is its lock.
+    pub lease: Str,
+    /// The holder of the lock, for people.
     pub holder: String,
     /// Who cordons, for people; with `since` it is the annotation of a cordoned node.
     pub cordoned_by: String,
@@ -21,7 +24,9 @@ impl DrainIdentity {
     /// A drain of this process, and of no other.
     pub fn of_process() -> Self {
         let holder = this_process();
+        let start = Timestamp::now().as_nanosecond();
         Self {
+            lease: format!("drain-{}-{start:x}", std::process::id()).into(),
             cordoned_by: std::env::var("USER").unwrap_or_else(|_| "nodelife".to_owned()),
             instance: holder.clone(),
             holder,
@@ -32,15 +37,6 @@ impl DrainIdentity {
     /// When the drain began.
     pub(crate) fn began(&self, now: Timestamp) -> Timestamp {
         self.since.unwrap_or(now)
-    }
-
-    /// The lock of a drain that is here now.
-    pub(crate) fn lock(&self, now: Timestamp) -> Lock {
-        Lock {
-            holder: self.holder.clone(),
-            since: self.began(now),
-            renewed_at: now,
-        }
     }
 
     /// The mark on the nodes that it cordons.

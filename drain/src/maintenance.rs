@@ -8,11 +8,12 @@ use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster, listing, retry_on_conflict};
 use nodelife_core::node_maintenance::NodeMaintenance;
 use nodelife_core::node_marks::{
-    CORDONED_BY, ConditionChange, CordonOwner, DRAIN_IN_PROGRESS, LOCK_ANNOTATION, Lock,
-    UncordonDecision, uncordon_decision, without_waiting_taint,
+    CORDONED_BY, ConditionChange, CordonOwner, DRAIN_IN_PROGRESS, Lock, UncordonDecision,
+    uncordon_decision, without_waiting_taint,
 };
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
+use serde_json::json;
 
 use crate::identity::DrainIdentity;
 use crate::node::evacuation;
@@ -25,6 +26,7 @@ impl DrainIdentity {
         let meta = &maintenance.metadata;
         let name = format!("nodemaintenance/{} ({})", meta.name, meta.uid);
         Self {
+            lease: format!("nodemaintenance-{}", meta.uid).into(),
             holder: name.clone(),
             cordoned_by: name,
             instance,
@@ -56,11 +58,12 @@ pub struct NotGivenBack(pub BTreeMap<Str, String>);
 /// Gives back what a maintenance took from these nodes, and nothing else. It may be repeated.
 ///
 /// Each node is one write, which its resource version guards, so no lock is needed first; what another
-/// drain holds is left to that. A node that cannot be written holds up no other.
+/// drain holds is left to that. A node that cannot be written holds up no other. At last its own lock is
+/// deleted.
 ///
 /// # Errors
 ///
-/// The nodes could not be listed.
+/// The nodes or the locks could not be listed, or its own not be deleted.
 pub async fn give_back(
     cluster: &Cluster,
     identity: &DrainIdentity,
@@ -70,13 +73,20 @@ pub async fn give_back(
 ) -> anyhow::Result<NotGivenBack> {
     let all = ListFilter::default();
     loop {
+        let mut locks = cluster.drain_locks().await?;
+        let now = cluster.clock().now();
+        locks.retain(|lock| lock.name != identity.lease && !lock.has_expired(now));
+        let locks = &locks;
         let nodes = cluster.list(&listing::NODES, &all, |_| {}).await?.items;
         let nodes = nodes.into_iter().map(|node| node.metadata.name);
         let nodes: Vec<Str> = nodes.filter(|node| names.contains(node)).collect();
         // Made before the stream: a closure in it would keep the future from being `Send`.
         let given_back: Vec<_> = nodes
             .iter()
-            .map(|node| give_back_one(cluster, identity, node, what).boxed())
+            .map(|node| {
+                let other = locks.iter().find(|lock| lock.nodes.contains(node));
+                give_back_one(cluster, identity, (node, other), what).boxed()
+            })
             .collect();
         let given_back = stream::iter(given_back).buffered(MAX_WRITES);
         let given_back: Vec<_> = given_back.collect().await;
@@ -100,6 +110,11 @@ pub async fn give_back(
         }
         // A request of the drain may have come later than what was read.
         if is_clean || !left.0.is_empty() {
+            if left.0.is_empty() {
+                cluster
+                    .delete_drain_lock(&identity.lease, &json!({}))
+                    .await?;
+            }
             return Ok(left);
         }
     }
@@ -113,7 +128,7 @@ enum Change {
 async fn give_back_one(
     cluster: &Cluster,
     identity: &DrainIdentity,
-    name: &Str,
+    (name, other): (&Str, Option<&Lock>),
     what: TakeOff,
 ) -> Result<Change, String> {
     let now = cluster.clock().now();
@@ -123,11 +138,6 @@ async fn give_back_one(
             Err(ApiError::NotFound(_)) => return Ok(Ok(Change::None)),
             read => read?,
         };
-        let lock = Lock::on(&node);
-        let is_locked = lock
-            .as_ref()
-            .is_some_and(|lock| lock.holder == identity.holder);
-        let other = lock.filter(|lock| !is_locked && !lock.has_expired(now));
         let decision = uncordon_decision(&node, writer.as_deref(), Some(&own));
         let uncordoned = decision == UncordonDecision::Uncordon && what == TakeOff::All;
         let is_marked =
@@ -156,13 +166,12 @@ async fn give_back_one(
             }
             TakeOff::Work => conditions.remove.retain(|kind| *kind == DRAIN_IN_PROGRESS),
         }
-        let is_changed = is_marked || is_locked || taints.is_some();
+        let is_changed = is_marked || taints.is_some();
         if is_changed {
-            let off = [(CORDONED_BY, is_marked), (LOCK_ANNOTATION, is_locked)];
-            let off = off.into_iter().filter(|(_, is_there)| *is_there);
+            let mark = is_marked.then(|| (CORDONED_BY.to_owned(), None));
             let patch = NodePatch {
                 unschedulable: uncordoned.then_some(false),
-                annotations: off.map(|(key, _)| (key.to_owned(), None)).collect(),
+                annotations: mark.into_iter().collect(),
                 taints,
                 resource_version: Some(node.metadata.resource_version.to_string()),
             };

@@ -231,6 +231,8 @@ pub struct DrainRequest {
     pub settings: DrainSettings,
     /// Whether to plan and change nothing (`--dry-run`).
     pub dry_run: bool,
+    /// Whether to take over from drains that are at work on the nodes (`--break-lock`).
+    pub break_lock: bool,
     /// When the drain ends at the latest (`--timeout`).
     pub end: Option<Instant>,
     /// How many nodes may be cordoned or not Ready, whoever cordoned them.

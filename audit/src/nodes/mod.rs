@@ -133,7 +133,7 @@ fn row(context: &Context<'_>, node: &Node, pods_read: bool) -> NodeRow {
         name: node.metadata.name.clone(),
         state: ReadyState::of(node),
         cordoned: node.spec.unschedulable,
-        maintenance: Maintenance::of(node, context.now),
+        maintenance: Maintenance::of(node),
         version: node.status.node_info.kubelet_version.clone(),
         created_at: node.metadata.creation_timestamp,
         zone: ZoneKey::of(&node.metadata.labels),

@@ -3,7 +3,7 @@
 //! One watch feeds the workers: each object has a `Worker` of its own, so that one that is blocked delays
 //! no other. All that a worker has to know after a change of the leader stands in
 //! the object's status; what it did to nodes is marked with an identity made of the object's UID.
-//! One watch of all nodes feeds `Reservations`, in which the workers of one leader keep apart.
+//! One watch of all nodes, and one of the locks of drains, feed `Reservations`, in which the workers of one leader keep apart.
 
 mod audit_gate;
 mod events;
@@ -27,7 +27,7 @@ use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::listing;
 use nodelife_cluster::watch::{Update, Watch};
 use nodelife_core::node_maintenance::NodeMaintenance;
-use nodelife_core::object::Node;
+use nodelife_core::object::{Lease, Node};
 use nodelife_core::text::Str;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
@@ -90,6 +90,7 @@ async fn serve(term: &Term, part: &MaintenancePart) -> anyhow::Result<()> {
     let reservations = Reservations::new();
     // Only while there is an object that may need it.
     let mut nodes: Option<Watch<Node>> = None;
+    let mut locks: Option<Watch<Lease>> = None;
     let mut workers: JoinSet<Str> = JoinSet::new();
     loop {
         let new = tokio::select! {
@@ -99,6 +100,10 @@ async fn serve(term: &Term, part: &MaintenancePart) -> anyhow::Result<()> {
             }
             update = next(&mut nodes) => {
                 reservations.take_in(update.context("the watch of Nodes has ended")?);
+                continue;
+            }
+            update = next(&mut locks) => {
+                reservations.take_in_locks(update.context("the watch of Leases has ended")?);
                 continue;
             }
             Some(ended) = workers.join_next() => match ended {
@@ -129,19 +134,21 @@ async fn serve(term: &Term, part: &MaintenancePart) -> anyhow::Result<()> {
             });
         }
         if metrics.served().is_empty() {
-            nodes = None;
+            (nodes, locks) = (None, None);
             reservations.forget_nodes();
         } else if nodes.is_none() {
             let watch = term
                 .cluster
                 .list_and_watch(&listing::NODES, ListFilter::default());
             nodes = Some(watch);
+            let filter = ListFilter::drain_locks();
+            locks = Some(term.cluster.watch(&listing::DRAIN_LOCKS, filter));
         }
     }
 }
 
 /// The next update of a watch, if there is one.
-async fn next(watch: &mut Option<Watch<Node>>) -> Option<Update<Node>> {
+async fn next<T>(watch: &mut Option<Watch<T>>) -> Option<Update<T>> {
     match watch {
         Some(watch) => watch.next().await,
         None => std::future::pending().await,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nodelife_cluster::watch::Update;
-use nodelife_core::node_marks::{CordonOwner, Lock};
+use nodelife_core::node_marks::CordonOwner;
 use nodelife_core::object::{Labels, Node};
 use nodelife_core::text::Str;
 use nodelife_core::zone::ZoneKey;
@@ -25,7 +25,6 @@ pub(super) struct NodeFacts {
     pub(super) is_cordoned: bool,
     /// Whether it takes no pods: it is cordoned or not Ready.
     pub(super) is_unavailable: bool,
-    pub(super) lock: Option<Lock>,
     pub(super) cordoned_by: Option<CordonOwner>,
 }
 
@@ -36,7 +35,6 @@ impl NodeFacts {
             labels: node.metadata.labels.clone(),
             is_cordoned: node.spec.unschedulable,
             is_unavailable: node.spec.unschedulable || !node.is_ready(),
-            lock: Lock::on(node),
             cordoned_by: CordonOwner::of(node),
         }
     }

@@ -8,9 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use nodelife_cluster::watch::Update;
 use nodelife_core::format;
-use nodelife_core::object::Node;
+use nodelife_core::node_marks::Lock;
+use nodelife_core::object::{Lease, Node};
 use nodelife_core::text::Str;
 use nodelife_drain::{MaxUnavailable, SharedLimits};
 use nodelife_drain_plan::{InUse, Share};
@@ -38,6 +40,8 @@ pub(super) struct Reservations {
 #[derive(Default)]
 pub(super) struct Known {
     pub(super) nodes: Nodes,
+    /// The locks of all drains, by the name of the Lease; none before the first list.
+    locks: BTreeMap<Str, Lock>,
     /// By UID.
     taken: BTreeMap<Str, Taken>,
     /// The part of the shared limits that the drain of each one uses.
@@ -116,13 +120,48 @@ impl Reservations {
         }
     }
 
-    /// Forgets the nodes: they are not watched any more.
+    /// Takes in an update of the watch of locks.
+    pub(super) fn take_in_locks(&self, update: Update<Lease>) {
+        let locks = &mut self.known().locks;
+        match update {
+            Update::Listed(leases) => {
+                let leases = leases.into_iter().map(Lock::of);
+                *locks = leases.map(|lock| (lock.name.clone(), lock)).collect();
+            }
+            Update::Applied(lease) => {
+                locks.insert(lease.metadata.name.clone(), Lock::of(lease));
+            }
+            Update::Deleted(lease) => drop(locks.remove(&lease.metadata.name)),
+            Update::Unreadable(_) => {}
+            // A drain lists them itself: it is refused then.
+            Update::Failed { error, wait } => {
+                tracing::warn!(%error, ?wait, "the watch of the locks of drains failed, retrying");
+                return;
+            }
+        }
+        self.changes.send_replace(());
+    }
+
+    /// Forgets the nodes and the locks: they are not watched any more.
     pub(super) fn forget_nodes(&self) {
-        self.known().nodes = Nodes::default();
+        let mut known = self.known();
+        known.nodes = Nodes::default();
+        known.locks.clear();
     }
 }
 
 impl Known {
+    /// The lock of this name.
+    pub(super) fn lock(&self, name: &str) -> Option<&Lock> {
+        self.locks.get(name)
+    }
+
+    /// The lock of another drain, which is alive, on a node; `own`: the name of the own lock.
+    pub(super) fn held_by_other(&self, node: &Str, own: &str, now: Timestamp) -> Option<&Lock> {
+        let mut others = self.locks.values().filter(|lock| *lock.name != *own);
+        others.find(|lock| lock.nodes.contains(node) && !lock.has_expired(now))
+    }
+
     /// The other maintenance that has some of these nodes.
     pub(super) fn taken(&self, uid: &str, nodes: &BTreeSet<Str>) -> Option<Wait> {
         let mut others = self.taken.iter().filter(|(other, _)| *other != uid);

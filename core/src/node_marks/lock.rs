@@ -1,16 +1,26 @@
-//! Drain lock: an annotation on the node, so that only one drain works on it.
+//! Drain locks: a Lease for each drain, which names the nodes that the drain has to itself.
 //!
-//! An annotation of the node itself needs no right that a drain does not have anyway (`patch
-//! nodes`, for the cordon), and it is gone with the node. A Lease would need two more, in a
-//! namespace that would have to be agreed on.
+//! The Leases stand in a namespace in which the API server lets no kubelet write, so that no node can
+//! keep its own drain away. Its annotations say nothing about the lock.
+
+use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
 
-use crate::object::Node;
+use crate::object::Lease;
+use crate::text::Str;
 
-/// The annotation that holds a [`Lock`] as JSON.
-pub const LOCK_ANNOTATION: &str = "nodelife.dev/drain-lock";
+/// The namespace of the Leases.
+pub const LOCK_NAMESPACE: &str = "nodelife-system";
+
+/// The label by which the Leases of drains are listed.
+pub const LOCK_LABEL: &str = "nodelife.dev/drain-lock";
+
+/// The value of the label from the moment on when the drain has its nodes.
+pub const LOCK_HELD: &str = "held";
+
+/// The annotation of the Lease with the names of the nodes, separated by commas.
+pub const LOCK_NODES: &str = "nodelife.dev/nodes";
 
 /// For how long a lock holds that nobody renews.
 pub const LOCK_LEASE: SignedDuration = SignedDuration::from_mins(1);
@@ -18,44 +28,116 @@ pub const LOCK_LEASE: SignedDuration = SignedDuration::from_mins(1);
 /// How often the holder renews: three renewals may fail before the lock passes on.
 pub const LOCK_RENEWAL: SignedDuration = SignedDuration::from_secs(15);
 
-/// A drain that has a node to itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// After so long, any drain removes the Lease of one that is dead.
+const REMOVED_AFTER: SignedDuration = SignedDuration::from_hours(24);
+
+/// A drain that has nodes to itself, or asks for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
+    /// The name of the Lease.
+    pub name: Str,
+    pub uid: Str,
+    pub resource_version: Str,
     /// Who, for people: user, machine and process id.
-    pub holder: String,
+    pub holder: Str,
     /// Since when, by the API server's clock.
     pub since: Timestamp,
     /// When the holder was last heard of, by the API server's clock.
     pub renewed_at: Timestamp,
+    pub nodes: BTreeSet<Str>,
+    /// Whether the drain has them, or only asks.
+    pub is_held: bool,
+}
+
+/// What a drain may do that has asked for its nodes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Claim<'a> {
+    /// The nodes are its own.
+    Held,
+    /// These came first.
+    Yields(Vec<&'a Lock>),
+    /// Nobody came first, but these have to be removed: their holders find out when they wake.
+    Expired(Vec<&'a Lock>),
+    /// Its own Lease is gone or has expired.
+    Lost,
+}
+
+impl Claim<'_> {
+    /// What the drain with the Lease `own` may do, by a list of all Leases that was read after `own` was
+    /// created.
+    ///
+    /// The first of two Leases is the one with the lower resource version: versions are ordered since
+    /// Kubernetes 1.35 (KEP-5504), and etcd's revisions before. A Lease is written first when its drain
+    /// has the nodes, so the version of one that only asks is that of its creation. A drain that finds
+    /// nobody before it has its nodes, and whoever creates a Lease later finds it.
+    pub fn of<'a>(own: &str, locks: &'a [Lock], now: Timestamp) -> Claim<'a> {
+        let mut all = locks.iter();
+        let Some(own) = all.find(|lock| lock.uid == own && !lock.has_expired(now)) else {
+            return Claim::Lost;
+        };
+        let others = locks.iter().filter(|other| other.uid != own.uid);
+        let (expired, living): (Vec<&Lock>, Vec<&Lock>) =
+            others.partition(|other| other.has_expired(now));
+        let is_first = |other: &&Lock| {
+            other.shares_nodes(&own.nodes) && (other.is_held || other.version() < own.version())
+        };
+        let first: Vec<&Lock> = living.into_iter().filter(is_first).collect();
+        if !first.is_empty() {
+            return Claim::Yields(first);
+        }
+        let is_over = |other: &&Lock| {
+            other.shares_nodes(&own.nodes) || other.silence(now).abs() > REMOVED_AFTER
+        };
+        let expired: Vec<&Lock> = expired.into_iter().filter(is_over).collect();
+        if expired.is_empty() {
+            Claim::Held
+        } else {
+            Claim::Expired(expired)
+        }
+    }
 }
 
 impl Lock {
-    /// The lock on a node. A text that is not a lock counts as none.
-    pub fn on(node: &Node) -> Option<Self> {
-        serde_json::from_str(Self::text_on(node)?).ok()
+    /// The lock that a Lease is. One that was never renewed has expired.
+    pub fn of(lease: Lease) -> Self {
+        let Lease { metadata, spec } = lease;
+        let nodes = metadata.annotations.get(LOCK_NODES);
+        let nodes = nodes.map(|nodes| nodes.split(',').map(Str::from).collect());
+        Self {
+            is_held: metadata.labels.get(LOCK_LABEL).map(Str::as_str) == Some(LOCK_HELD),
+            name: metadata.name,
+            uid: metadata.uid,
+            resource_version: metadata.resource_version,
+            holder: spec.holder_identity.unwrap_or_default(),
+            since: metadata.creation_timestamp.unwrap_or_default(),
+            renewed_at: spec.renew_time.unwrap_or_default(),
+            nodes: nodes.unwrap_or_default(),
+        }
     }
 
-    /// The text of the annotation, which only a swap of exactly this text may replace.
-    pub fn text_on(node: &Node) -> Option<&str> {
-        let annotations = &node.metadata.annotations;
-        annotations.get(LOCK_ANNOTATION).map(AsRef::as_ref)
-    }
-
-    /// Whether this is the same run of the same drain, renewed or not.
-    pub fn is_of(&self, other: &Self) -> bool {
-        (&self.holder, self.since) == (&other.holder, other.since)
+    /// Whether it names one of these nodes.
+    pub fn shares_nodes(&self, nodes: &BTreeSet<Str>) -> bool {
+        !self.nodes.is_disjoint(nodes)
     }
 
     /// Whether the holder was not heard of for too long. A time in the future is no better than
     /// one in the past: nobody may hold a node by a clock that was wrong.
     pub fn has_expired(&self, now: Timestamp) -> bool {
-        now.duration_since(self.renewed_at).abs() > LOCK_LEASE
+        self.silence(now).abs() > LOCK_LEASE
+    }
+
+    fn silence(&self, now: Timestamp) -> SignedDuration {
+        now.duration_since(self.renewed_at)
+    }
+
+    /// One that is no number comes last: such a server is none that we know.
+    fn version(&self) -> u64 {
+        self.resource_version.parse().unwrap_or(u64::MAX)
     }
 
     /// Who, since when, and when the lock passes on if nobody renews it.
     pub fn describe(&self, now: Timestamp) -> String {
-        let silent = now.duration_since(self.renewed_at).as_secs();
+        let silent = self.silence(now).as_secs();
         let renewed = if silent > 0 {
             format!("last renewed {silent} s ago")
         } else {
@@ -71,68 +153,4 @@ impl Lock {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds)
-    }
-
-    fn lock() -> Lock {
-        Lock {
-            holder: "ann@desk, process 7".to_owned(),
-            since: at(100),
-            renewed_at: at(160),
-        }
-    }
-
-    fn node(text: &str) -> Node {
-        let mut node = Node::default();
-        let annotations = &mut node.metadata.annotations;
-        annotations.insert(LOCK_ANNOTATION.into(), text.into());
-        node
-    }
-
-    #[test]
-    fn reads_its_own_lock_and_ignores_invalid_text() {
-        let text = serde_json::to_string(&lock()).unwrap();
-        assert_eq!(
-            text,
-            r#"{"holder":"ann@desk, process 7","since":"1970-01-01T00:01:40Z","renewedAt":"1970-01-01T00:02:40Z"}"#
-        );
-        assert_eq!(Lock::on(&node(&text)), Some(lock()));
-        assert_eq!(Lock::on(&node("mine!")), None);
-        assert_eq!(Lock::on(&Node::default()), None);
-    }
-
-    #[test]
-    fn silence_and_a_wrong_clock_both_end_a_lock() {
-        assert!(!lock().has_expired(at(160)));
-        assert!(!lock().has_expired(at(220)));
-        assert!(lock().has_expired(at(221)));
-        assert!(lock().has_expired(at(99)), "from the future");
-    }
-
-    #[test]
-    fn a_renewed_lock_is_of_the_same_run() {
-        let renewed = Lock {
-            renewed_at: at(175),
-            ..lock()
-        };
-        assert!(renewed.is_of(&lock()));
-        let again = Lock {
-            since: at(101),
-            ..lock()
-        };
-        assert!(!again.is_of(&lock()));
-    }
-
-    #[test]
-    fn describes_the_holder_and_the_time_to_expiry() {
-        assert_eq!(
-            lock().describe(at(164)),
-            "ann@desk, process 7 has been draining it since 1970-01-01T00:01:40Z, last renewed \
-             4 s ago; if that drain is dead, its lock expires in 56 s"
-        );
-    }
-}
+mod tests;

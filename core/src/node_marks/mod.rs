@@ -1,4 +1,4 @@
-//! The marks of a drain on a node: annotations for cordon and lock, and conditions.
+//! The marks of a drain: the annotations of a cordon and conditions on the node, and the lock.
 
 mod conditions;
 mod cordon;
@@ -9,4 +9,6 @@ pub use cordon::{
     CORDONED_BY, CordonOwner, FIELD_MANAGER, UncordonDecision, uncordon_decision,
     with_waiting_taint, without_waiting_taint,
 };
-pub use lock::{LOCK_ANNOTATION, LOCK_LEASE, LOCK_RENEWAL, Lock};
+pub use lock::{
+    Claim, LOCK_HELD, LOCK_LABEL, LOCK_LEASE, LOCK_NAMESPACE, LOCK_NODES, LOCK_RENEWAL, Lock,
+};

@@ -17,8 +17,7 @@ use anyhow::Context as _;
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
-use nodelife_cluster::node::NodePatch;
-use nodelife_core::node_marks::{CordonOwner, with_waiting_taint};
+use nodelife_core::node_marks::CordonOwner;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use nodelife_drain_plan::{DrainEvent, DrainMachine, DrainOptions, Effect};
@@ -32,8 +31,9 @@ use crate::gate::{Gate, GateEvent, Gates};
 use crate::identity::DrainIdentity;
 use crate::node::conditions::Conditions;
 use crate::node::cordon::{self, CordonOutcome};
-use crate::node::lock::{Locks, RELEASE_TIMEOUT};
+use crate::node::lock::{DrainLock, RELEASE_TIMEOUT};
 use crate::node::uncordon::undo;
+use crate::node::waiting::forget_waiting;
 use crate::removal::RemovalMethod;
 use crate::reporter::DrainStatus;
 use crate::reporter::Interrupts;
@@ -46,7 +46,7 @@ use blocked::BlockedBudgets;
 use operators::OperatorReader;
 use pace::Pace;
 
-/// How long the last events, and giving the locks back, may take each after `--timeout`.
+/// How long the last events, and giving the lock back, may take each after `--timeout`.
 const FINAL_TIMEOUT: Duration = Duration::from_millis(400);
 
 pub(crate) struct Executor<'a> {
@@ -62,6 +62,8 @@ pub(crate) struct Executor<'a> {
     /// The mark of this run on the nodes that it cordons.
     cordon_owner: CordonOwner,
     cordoned: Vec<Str>,
+    /// Those that got the taint of a node that waits.
+    marked: Vec<Str>,
     events: Events,
     conditions: Conditions,
     /// The requests that are on their way; dropped, and so cancelled, with the drain.
@@ -91,6 +93,8 @@ pub(crate) struct ExecutorOptions {
     pub(crate) method: RemovalMethod,
     /// When `--timeout` is over.
     pub(crate) end: Option<Instant>,
+    /// Whether it takes over from drains that are alive (`--break-lock`).
+    pub(crate) break_lock: bool,
     /// Whether what was not drained is uncordoned again.
     pub(crate) undo_on_failure: bool,
     /// Decides after each node whether others follow.
@@ -125,6 +129,7 @@ impl<'a> Executor<'a> {
             started_at,
             cordon_owner: identity.cordon_owner(now),
             cordoned: Vec::new(),
+            marked: Vec::new(),
             cordon_each: machine.cordon_each,
             machine: DrainMachine::new(machine, places, store),
             reporter,
@@ -155,43 +160,20 @@ impl<'a> Executor<'a> {
         watches: Watches,
         interrupts: &mut dyn Interrupts,
     ) -> anyhow::Result<DrainStatus> {
-        let mut locks = Locks::new(&self.cluster, &self.identity);
-        let alone = self.view.nodes.len() == 1 && !self.cordon_each;
-        if alone
-            && let [only] = self.view.nodes.as_slice()
-            && self.cordons(only)
-        {
-            self.cordoned.push(only.metadata.name.clone());
-        }
-        let (cordon_owner, each) = (self.cordon_owner.clone(), self.cordon_each);
-        let beside = |node: &Node| {
-            if alone {
-                // One write for both.
-                cordon::cordon_patch(node, &cordon_owner)
-            } else {
-                NodePatch {
-                    taints: with_waiting_taint(node).filter(|_| each),
-                    ..NodePatch::default()
-                }
-            }
-        };
+        let breaks = self.options.break_lock;
+        let mut lock = DrainLock::new(&self.cluster, &self.identity, &self.view.nodes, breaks);
         let taken = tokio::select! {
-            taken = locks.acquire(&self.view.nodes, beside, self.reporter) => taken,
+            taken = lock.acquire(self.reporter) => taken,
             () = interrupts.next() => Ok(Some(self.interrupted())),
             () = deadline(self.options.end) => Ok(Some(self.timed_out())),
         };
         let ended = match taken {
-            Ok(None) => match self.drive(watches, interrupts, &mut locks).await {
+            Ok(None) => match self.drive(watches, interrupts, &lock).await {
                 // The pods that are left, and the result of the others, are reported all the same.
                 Err(error) => self.fail(&error),
                 ended => ended,
             },
-            Ok(Some(status)) => {
-                if status == DrainStatus::Refused {
-                    self.cordoned.clear();
-                }
-                Ok(status)
-            }
+            Ok(Some(status)) => Ok(status),
             Err(error) => Err(error),
         };
         self.give_report(ended.as_ref().err())?;
@@ -212,7 +194,11 @@ impl<'a> Executor<'a> {
                 self.conditions.finish(timeout, self.reporter).await;
                 self.events.finish(timeout, self.reporter).await;
             },
-            locks.release(timeout),
+            async {
+                let forgotten = forget_waiting(&self.cluster, &self.marked);
+                let _ = tokio::time::timeout(timeout, forgotten).await;
+                lock.release(timeout).await
+            },
         );
         ended
     }
@@ -263,14 +249,13 @@ impl<'a> Executor<'a> {
         &mut self,
         mut watches: Watches,
         interrupts: &mut dyn Interrupts,
-        locks: &mut Locks,
+        lock: &DrainLock,
     ) -> anyhow::Result<DrainStatus> {
-        let locked = locks.take_locked();
-        let lost = locks.keep_renewed();
+        let lost = lock.keep_renewed();
         tokio::pin!(lost);
         let end = self.options.end;
         let cordoned = tokio::select! {
-            cordoned = self.cordon_nodes(locked) => cordoned,
+            cordoned = self.cordon_nodes() => cordoned,
             why = &mut lost => anyhow::bail!("{why}; nothing was evicted"),
             () = interrupts.next() => return Ok(self.interrupted()),
             () = deadline(end) => return Ok(self.timed_out()),

@@ -1,7 +1,5 @@
 //! Start of a drain: cordons, and the initial state of the machine.
 
-use std::collections::BTreeMap;
-
 use futures::future::join_all;
 use nodelife_core::node_marks::DrainProgress;
 use nodelife_core::object::Node;
@@ -12,6 +10,7 @@ use super::Executor;
 use crate::events::EventReason;
 use crate::node::cordon::{self, CordonOutcome};
 use crate::node::lock::MAX_WRITES;
+use crate::node::waiting::mark_waiting;
 use crate::reporter::DrainStatus;
 
 impl Executor<'_> {
@@ -23,17 +22,15 @@ impl Executor<'_> {
         self.decide()
     }
 
-    /// Cordons all nodes, or those whose turn does not come later. `locked`: the nodes as their locks
-    /// left them.
-    pub(super) async fn cordon_nodes(
-        &mut self,
-        mut locked: BTreeMap<Str, Node>,
-    ) -> anyhow::Result<()> {
+    /// Cordons all nodes; or says on each that it waits for its turn.
+    pub(super) async fn cordon_nodes(&mut self) -> anyhow::Result<()> {
         let nodes = self.view.nodes.clone();
         let all = self.view.excluded.iter().chain(&nodes);
         self.queue.extend(all.cloned().map(seen));
         self.decide()?;
         if self.cordon_each {
+            self.marked = nodes.iter().map(|n| n.metadata.name.clone()).collect();
+            mark_waiting(&self.cluster, &nodes).await;
             return Ok(());
         }
         for some in nodes.chunks(MAX_WRITES) {
@@ -43,7 +40,8 @@ impl Executor<'_> {
                 if !self.cordoned.contains(name) && self.cordons(node) {
                     self.cordoned.push(name.clone());
                 }
-                let shown = locked.remove(name);
+                // One that was cordoned already is read again: somebody may have uncordoned it since.
+                let shown = (!node.spec.unschedulable).then(|| node.clone());
                 let owner = &self.cordon_owner;
                 attempts.push(cordon::cordon(&self.cluster, node, shown, owner));
             }

@@ -10,7 +10,7 @@ use nodelife_core::text::Str;
 /// The patch that cordons this node, and takes off it that it waits; empty where there is
 /// nothing to do. The version of the node is to be given with it: a list of taints is replaced as a
 /// whole.
-pub(crate) fn cordon_patch(node: &Node, cordon_owner: &CordonOwner) -> NodePatch {
+fn cordon_patch(node: &Node, cordon_owner: &CordonOwner) -> NodePatch {
     let mut patch = NodePatch {
         taints: without_waiting_taint(node),
         ..NodePatch::default()
@@ -42,8 +42,8 @@ pub(crate) enum CordonOutcome {
 /// The node before and after its cordon, or what is in its place.
 type Written = Result<(Node, Node), Option<Box<Node>>>;
 
-/// Cordons a node as it was read before the drain; `shown`: as its lock showed it a moment ago, which
-/// spares a read.
+/// Cordons a node as it was read before the drain; `shown`: as it was shown a moment ago, which spares a
+/// read.
 ///
 /// `kubectl drain` v1.36 goes on without (`RunCordonOrUncordon` prints the error), and
 /// evicts pods that the scheduler may put back.

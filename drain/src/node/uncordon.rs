@@ -9,7 +9,7 @@ use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
 use super::evacuation;
-use super::lock::{Locks, RELEASE_TIMEOUT};
+use super::lock::{DrainLock, RELEASE_TIMEOUT};
 use crate::identity::DrainIdentity;
 use crate::reporter::DrainStatus;
 use crate::reporter::Reporter;
@@ -17,20 +17,22 @@ use crate::reporter::Reporter;
 /// The settings of [`undo_drain`].
 #[derive(Clone, Debug)]
 pub struct UndoSettings {
-    /// Who takes it back: locks of the same identity are its own.
+    /// Who takes it back.
     pub identity: DrainIdentity,
     /// Whether only the cordons of the same identity are taken back, or those of all drains.
     pub own_only: bool,
     /// Dry run: report the change, do not make it.
     pub dry_run: bool,
+    /// Whether to take over from a drain that is at work on the nodes.
+    pub break_lock: bool,
 }
 
-/// Takes back what drains did to these nodes: cordons, taints, conditions, and at last the lock.
+/// Takes back what drains did to these nodes: cordons, taints and conditions.
 /// Does nothing under another drain that is at work on one of them.
 ///
 /// # Errors
 ///
-/// The locks could not be taken. A node that cannot be uncordoned is reported, and the status says so.
+/// The lock could not be taken. A node that cannot be uncordoned is reported, and the status says so.
 pub async fn undo_drain(
     cluster: &Cluster,
     nodes: &[Node],
@@ -41,26 +43,22 @@ pub async fn undo_drain(
         identity,
         own_only,
         dry_run,
+        break_lock,
     } = settings;
-    let mut locks = Locks::new(cluster, identity);
+    let mut lock = DrainLock::new(cluster, identity, nodes, *break_lock);
     let refused = if *dry_run {
-        locks.check(nodes, reporter)
+        lock.check(reporter).await?
     } else {
-        locks
-            .acquire(nodes, |_| NodePatch::default(), reporter)
-            .await?
+        lock.acquire(reporter).await?
     };
     if let Some(status) = refused {
         return Ok(status);
     }
     let names: Vec<_> = nodes.iter().map(|n| n.metadata.name.clone()).collect();
     let own = own_only.then(|| identity.cordon_owner(cluster.clock().now()));
-    let mut status = undo(cluster, &names, own.as_ref(), *dry_run, reporter).await;
-    // This is the last chance to remove the locks.
-    let timeout = RELEASE_TIMEOUT * u32::try_from(nodes.len()).unwrap_or(u32::MAX);
-    if !locks.release(timeout).await {
-        reporter.warn("failed to take all locks off the nodes");
-        status = status.and(DrainStatus::Failed);
+    let status = undo(cluster, &names, own.as_ref(), *dry_run, reporter).await;
+    if !lock.release(RELEASE_TIMEOUT).await {
+        reporter.warn("failed to give back the lock: it expires within a minute");
     }
     Ok(status)
 }

@@ -125,6 +125,7 @@ pub async fn prepare(
         executor: ExecutorOptions {
             method,
             end: request.end,
+            break_lock: request.break_lock,
             undo_on_failure: request.settings.undo_on_failure,
             node_conditions: request.settings.node_conditions,
             gate: request.gate.clone(),

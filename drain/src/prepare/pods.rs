@@ -120,6 +120,7 @@ pub async fn prepare_pods(
         executor: ExecutorOptions {
             method,
             end: settings.end,
+            break_lock: false,
             undo_on_failure: false,
             node_conditions: false,
             gate: None,

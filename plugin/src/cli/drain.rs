@@ -69,6 +69,10 @@ pub(crate) struct DrainArgs {
     /// Uncordon the nodes instead, but only those that a nodelife drain cordoned
     #[arg(long, conflicts_with_all = ["output", "events", "files", "undo_on_failure"])]
     pub(crate) undo: bool,
+    /// Take the nodes over from another drain that holds their lock, or drain without the right to
+    /// lock them
+    #[arg(long, conflicts_with = "files")]
+    pub(crate) break_lock: bool,
     /// Print each change of a pod or a node, and the end, to stdout, one JSON object per line
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["output", "dry_run"])]
     pub(crate) events: Option<EventFormat>,
@@ -79,7 +83,7 @@ pub(crate) struct DrainArgs {
     /// Let the controller in the cluster drain: create a NodeMaintenance, of this name if one is
     /// given, and exit
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "", value_name = "NAME",
-          conflicts_with_all = ["undo", "files", "dry_run", "output", "events"])]
+          conflicts_with_all = ["undo", "files", "dry_run", "output", "events", "break_lock"])]
     pub(crate) detach: Option<String>,
     /// Accepted for compatibility with kubectl; no effect: see --evict-daemonsets
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true",

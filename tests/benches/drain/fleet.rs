@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::ListParams;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use nodelife_core::node_marks::{LOCK_ANNOTATION, Lock};
+use nodelife_core::node_marks::{LOCK_LABEL, LOCK_NAMESPACE};
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
 use nodelife_tests::{ControlPlane, Identity, TestNamespace, wait_until};
 use serde_json::json;
@@ -72,14 +73,14 @@ pub(crate) async fn run(nodelife: &Path) -> Result<bool> {
     let (cpu_before, started) = (cpu_of_children()?, Instant::now());
     let mut child = command.spawn().context("failed to start nodelife")?;
     let pid = child.id().context("it runs")?;
-    let nodes: Api<Node> = Api::all(namespace.client().clone());
+    let leases: Api<Lease> = Api::namespaced(namespace.client().clone(), LOCK_NAMESPACE);
     let mut seen = Seen::default();
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let status = loop {
         tokio::select! {
             status = child.wait() => break status?,
-            _ = looks.tick() => look(pid, &nodes, &mut seen).await?,
+            _ = looks.tick() => look(pid, &leases, &mut seen).await?,
         }
     };
     let wall = started.elapsed();
@@ -167,18 +168,19 @@ async fn set_up(namespace: &TestNamespace) -> Result<Vec<String>> {
 
 /// The memory of the process, and the age of each lock by this machine's clock, which is the API
 /// server's, too.
-async fn look(pid: u32, nodes: &Api<Node>, seen: &mut Seen) -> Result<()> {
+async fn look(pid: u32, leases: &Api<Lease>, seen: &mut Seen) -> Result<()> {
     if let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) {
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
         seen.peak_kib = seen.peak_kib.max(kib.unwrap_or_default());
     }
     let asked = Timestamp::now();
-    for node in nodes.list(&ListParams::default()).await? {
-        let annotations = node.metadata.annotations.unwrap_or_default();
-        let lock = annotations.get(LOCK_ANNOTATION);
-        if let Some(lock) = lock.and_then(|text| serde_json::from_str::<Lock>(text).ok()) {
-            let age = asked.as_second() - lock.renewed_at.as_second();
+    for lock in leases
+        .list(&ListParams::default().labels(LOCK_LABEL))
+        .await?
+    {
+        if let Some(renewed) = lock.spec.and_then(|spec| spec.renew_time) {
+            let age = asked.as_second() - renewed.0.as_second();
             seen.oldest_lock = seen.oldest_lock.max(age);
         }
     }

@@ -34,7 +34,7 @@ const BESIDE_KUBECTL: f64 = 2.5;
 /// Requests for a drain of one node that are no evictions, at most, where budgets bind: two of them
 /// ask for permissions before the cordon, one watches the node, and one looks for eviction requests
 /// when a pod has been blocked for five seconds.
-const OTHER_REQUESTS: usize = 13;
+const OTHER_REQUESTS: usize = 17;
 /// The duration in the plan lies within this share of what then happened, in every run.
 const PRECISION: f64 = 0.25;
 

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::Cluster;
 use nodelife_core::format;
 use nodelife_core::node_maintenance::{NodeMaintenance, NodeState, NodeStatus};
-use nodelife_core::node_marks::LOCK_LEASE;
+use nodelife_core::node_marks::{LOCK_LEASE, Lock};
 use nodelife_core::text::Str;
 use nodelife_drain::DrainIdentity;
 
@@ -42,7 +42,7 @@ impl BlockerCheck {
         if let Some(wait) = nodes_unknown(known) {
             return Some(of(wait));
         }
-        let wanted = self.wanted(known);
+        let wanted = self.wanted(known, now);
         if !self.ends {
             let status = &self.object.status;
             if wanted.is_empty() && status.started_at.is_none() && status.nodes.is_empty() {
@@ -64,7 +64,7 @@ impl BlockerCheck {
     }
 
     /// The nodes that are left to drain, or to give back.
-    pub(super) fn wanted(&self, known: &Known) -> Vec<Str> {
+    pub(super) fn wanted(&self, known: &Known, now: Timestamp) -> Vec<Str> {
         let NodeMaintenance { spec, status, .. } = &self.object;
         if status.started_at.is_none() {
             if !spec.all_nodes && spec.node_selector.is_none() {
@@ -93,7 +93,7 @@ impl BlockerCheck {
             NodeState::Waiting => {
                 let facts = known.nodes.get(&node.name);
                 let cordoned_by = facts.and_then(|facts| facts.cordoned_by.as_ref());
-                cordoned_by == Some(&own) || facts.is_none_or(|facts| facts.lock.is_none())
+                cordoned_by == Some(&own) || self.held_by_other(&node.name, known, now).is_none()
             }
             _ => true,
         };
@@ -102,17 +102,16 @@ impl BlockerCheck {
         wanted.map(|node| node.name.clone()).collect()
     }
 
+    fn held_by_other<'a>(&self, node: &Str, known: &'a Known, now: Timestamp) -> Option<&'a Lock> {
+        known.held_by_other(node, &self.identity.lease, now)
+    }
+
     /// The locks of other drains.
     fn locked(&self, nodes: &[Str], known: &Known, now: Timestamp) -> Option<Blocker> {
         let mut held: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let mut until = None;
         for node in nodes {
-            let lock = known.nodes.get(node).and_then(|facts| facts.lock.as_ref());
-            let theirs = lock.filter(|lock| {
-                let is_own = lock.holder == self.identity.holder;
-                !is_own && !lock.has_expired(now)
-            });
-            if let Some(lock) = theirs {
+            if let Some(lock) = self.held_by_other(node, known, now) {
                 held.entry(&lock.holder).or_default().push(node);
                 let end = lock.renewed_at + LOCK_LEASE + SignedDuration::from_secs(1);
                 until = until.into_iter().chain([end]).min();

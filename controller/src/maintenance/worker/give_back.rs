@@ -86,25 +86,21 @@ impl Worker {
 
     /// The drain has ended: nothing may say that it is at work any more.
     pub(super) async fn stop_work(&mut self) -> anyhow::Result<()> {
-        let nodes = self.locked_nodes();
-        if nodes.is_empty() {
+        let name = self.identity().lease;
+        let is_locked = self
+            .reservation
+            .reservations()
+            .known()
+            .lock(&name)
+            .is_some();
+        if !is_locked {
             return Ok(());
         }
+        let nodes = self.object.status.nodes.iter();
+        let nodes = nodes.map(|node| node.name.clone()).collect();
         let left = self.take_off(&nodes, TakeOff::Work).await?;
         anyhow::ensure!(left.0.is_empty(), not_given_back(&left));
         Ok(())
-    }
-
-    /// Its nodes that bear its lock, as the watch shows them.
-    fn locked_nodes(&self) -> BTreeSet<Str> {
-        let holder = self.identity().holder;
-        let known = self.reservation.reservations().known();
-        let nodes = self.object.status.nodes.iter().map(|node| &node.name);
-        let nodes = nodes.filter(|node| {
-            let lock = known.nodes.get(node).and_then(|facts| facts.lock.as_ref());
-            lock.is_some_and(|lock| lock.holder == holder)
-        });
-        nodes.cloned().collect()
     }
 
     /// The deadline came while nobody led: what the drain would have done at its end.

@@ -357,7 +357,7 @@ impl Worker {
         let check = self.check(false);
         let known = self.reservation.reservations().known();
         let now = self.cluster.clock().now();
-        (check.blocker(&known, now), check.wanted(&known))
+        (check.blocker(&known, now), check.wanted(&known, now))
     }
 
     /// Whether it has the finalizer; else it is set, and the watch shows it soon.

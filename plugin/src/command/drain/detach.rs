@@ -103,6 +103,7 @@ fn spec(args: &DrainArgs, now: Timestamp) -> anyhow::Result<MaintenanceSpec> {
         gate: _,
         gate_timeout: _,
         undo: _,
+        break_lock: _,
         events: _,
         detach: _,
         // These have no effect.

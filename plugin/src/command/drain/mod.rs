@@ -213,6 +213,7 @@ async fn undo(
         identity: DrainIdentity::of_process(),
         own_only: false,
         dry_run: request.dry_run,
+        break_lock: request.break_lock,
     };
     let status = nodelife_drain::undo_drain(cluster, &selected.nodes, &undo, printer).await?;
     Ok(status.into())

@@ -19,6 +19,7 @@ pub(super) fn request(args: &DrainArgs, end: Option<Instant>) -> DrainRequest {
         },
         settings: args.settings.clone(),
         dry_run: args.run.dry_run != DryRun::None,
+        break_lock: args.break_lock,
         end,
         max_unavailable: args.max_unavailable,
         soak: args.soak,

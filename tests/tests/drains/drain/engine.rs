@@ -36,8 +36,9 @@ impl Reporter for Told {
     }
 }
 
-fn identity(name: &str) -> DrainIdentity {
+fn identity(name: &str, node: &str) -> DrainIdentity {
     DrainIdentity {
+        lease: format!("{name}-{node}").into(),
         holder: name.to_owned(),
         cordoned_by: name.to_owned(),
         instance: "test".to_owned(),
@@ -81,7 +82,7 @@ impl Running {
     fn start(&mut self, drain: Box<Drain>, name: &str) -> (Told, UnboundedSender<()>) {
         let (stop, mut interrupts) = unbounded_channel();
         let told = Told::default();
-        let (identity, mut reporter) = (identity(name), told.clone());
+        let (identity, mut reporter) = (identity(name, &drain.plan().nodes[0]), told.clone());
         self.0.spawn(async move {
             let ended = drain.run(identity, &mut interrupts, &mut reporter).await;
             ended.unwrap()
@@ -155,9 +156,10 @@ async fn what_a_dead_process_took_is_given_back() {
         .nodes;
     let undo = async |name: &str| {
         let settings = UndoSettings {
-            identity: identity(name),
+            identity: identity(name, &node),
             own_only: true,
             dry_run: false,
+            break_lock: false,
         };
         undo_drain(&cluster, &nodes, &settings, &mut Told::default()).await
     };

@@ -153,7 +153,6 @@ pub(crate) async fn what_an_api_server_forbids_at_its_start_is_repeated() {
         body: status.to_string(),
     };
     proxy.fault(FaultRule::new(forbidden.clone()).path("/eviction").times(2));
-    // The cordon, and the lock with it.
     let cordon = |fault: Fault| FaultRule::new(fault).method(Method::PATCH).path("/nodes/");
     proxy.fault(cordon(Fault::Drop).times(1));
     proxy.fault(cordon(forbidden).times(2));
@@ -190,9 +189,9 @@ async fn the_timeout_holds_when_the_api_server_falls_silent() {
 pub(crate) async fn the_timeout_covers_the_lock() {
     let (mut env, node) = apart_with_node("no-lock").await;
     let proxy = env.go_through_proxy();
-    // Its lock is the first that it writes to a node.
+    // Its lock is the first that it writes.
     let never = FaultRule::new(Fault::Delay(Duration::from_hours(1)));
-    proxy.fault(never.method(Method::PATCH).path("/nodes/"));
+    proxy.fault(never.method(Method::POST).path("/leases"));
     let (status, stderr) = end(&env, start(&env, &[&node, "--timeout=5s"])).await;
     assert_eq!(status, Some(1), "{stderr}");
     assert!(

@@ -2,64 +2,81 @@
 
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use nodelife_core::node_marks::{LOCK_LABEL, LOCK_NAMESPACE, LOCK_NODES};
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
+use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::proxy::{Fault, FaultRule, Gate};
-use nodelife_tests::{TIMEOUT, wait_until};
-use serde_json::{Value, json};
+use nodelife_tests::{Identity, TIMEOUT, wait_until};
+use serde_json::json;
 
 use nodelife_tests::Parts;
 
 use super::support::{
-    TestEnvironment, apart_with_node, blocked_pod, end, environment_with_node, interrupt, open,
-    start, wait_for_cordon,
+    CORDON, EVICT, READ, TestEnvironment, apart_with_node, blocked_pod, end, environment_with_node,
+    interrupt, open, start, wait_for_cordon,
 };
 
-const ANNOTATION: &str = "nodelife.dev/drain-lock";
+fn leases(env: &TestEnvironment) -> Api<Lease> {
+    Api::namespaced(env.namespace.client().clone(), LOCK_NAMESPACE)
+}
 
 /// Locks the node as a drain on another machine does that was last heard of some time ago.
 async fn lock_from_elsewhere(env: &TestEnvironment, node: &str, silent: SignedDuration) {
-    let lock = json!({
-        "holder": "ann@desk, process 7",
-        "since": Timestamp::now() - SignedDuration::from_hours(1),
-    });
-    write_lock(env, node, lock, silent).await;
+    env.make_lock_namespace().await;
+    let lease = serde_json::from_value(json!({
+        "metadata": {
+            "name": format!("elsewhere-{node}"),
+            "labels": {LOCK_LABEL: "held"}, "annotations": {LOCK_NODES: node},
+        },
+        "spec": {"holderIdentity": "ann@desk, process 7", "renewTime": renewed(silent)},
+    }));
+    let params = PostParams::default();
+    leases(env).create(&params, &lease.unwrap()).await.unwrap();
 }
 
-/// Writes a lock that was renewed last some time ago.
-async fn write_lock(env: &TestEnvironment, node: &str, mut lock: Value, silent: SignedDuration) {
-    let nodes: Api<Node> = Api::all(env.namespace.client().clone());
-    lock["renewedAt"] = json!(Timestamp::now() - silent);
-    let patch = json!({"metadata": {"annotations": {ANNOTATION: lock.to_string()}}});
-    nodes
-        .patch(node, &PatchParams::default(), &Patch::Merge(patch))
-        .await
-        .unwrap();
+/// As if the holder of a lock had been silent for so long.
+async fn silence(env: &TestEnvironment, lock: &Lease, silent: SignedDuration) {
+    let name = lock.metadata.name.as_deref().unwrap();
+    let patch = Patch::Merge(json!({"spec": {"renewTime": renewed(silent)}}));
+    let params = PatchParams::default();
+    leases(env).patch(name, &params, &patch).await.unwrap();
 }
 
-/// The locks of a drain that was killed, as they are when it has been silent for long enough.
+/// The lock of a drain that was killed, as it is when that has been silent for long enough.
 pub(super) async fn expire_locks(env: &TestEnvironment) {
-    let nodes: Api<Node> = Api::all(env.namespace.client().clone());
-    let all = nodes.list(&ListParams::default()).await.unwrap();
-    let names = all.items.into_iter().filter_map(|node| node.metadata.name);
-    for name in names.filter(|name| name.starts_with(&env.namespace.name)) {
-        if let Some(lock) = lock_on(env, &name).await {
-            write_lock(env, &name, lock, SignedDuration::from_mins(2)).await;
+    let all = ListParams::default().labels(LOCK_LABEL);
+    for lock in leases(env).list(&all).await.unwrap() {
+        let nodes = lock.metadata.annotations.as_ref();
+        let nodes = nodes.and_then(|all| all.get(LOCK_NODES));
+        if nodes.is_some_and(|nodes| nodes.starts_with(&env.namespace.name)) {
+            silence(env, &lock, SignedDuration::from_mins(2)).await;
         }
     }
 }
 
-/// The lock, without the time of its last renewal: which run it is of.
-pub(super) async fn lock_on(env: &TestEnvironment, node: &str) -> Option<Value> {
-    let nodes: Api<Node> = Api::all(env.namespace.client().clone());
-    let node = nodes.get(node).await.unwrap();
-    let text = node.metadata.annotations?.get(ANNOTATION).cloned()?;
-    let mut lock: Value = serde_json::from_str(&text).unwrap();
-    lock.as_object_mut().unwrap().remove("renewedAt");
-    Some(lock)
+fn renewed(silent: SignedDuration) -> String {
+    format!("{:.6}", Timestamp::now() - silent)
+}
+
+/// The lock of a node.
+async fn lease_of(env: &TestEnvironment, node: &str) -> Option<Lease> {
+    let all = ListParams::default().labels(LOCK_LABEL);
+    let mut all = leases(env).list(&all).await.unwrap().items.into_iter();
+    all.find(|lease| {
+        let nodes = lease.metadata.annotations.as_ref();
+        let nodes = nodes.and_then(|all| all.get(LOCK_NODES));
+        nodes.is_some_and(|nodes| nodes.split(',').any(|one| one == node))
+    })
+}
+
+/// Who holds the lock of a node.
+pub(super) async fn lock_on(env: &TestEnvironment, node: &str) -> Option<String> {
+    lease_of(env, node).await?.spec?.holder_identity
 }
 
 #[tokio::test]
@@ -114,7 +131,8 @@ async fn a_lock_from_another_machine_expires_without_renewal() {
     );
     env.check_nothing_written().await;
 
-    lock_from_elsewhere(&env, &node, SignedDuration::from_mins(2)).await;
+    let lock = lease_of(&env, &node).await.expect("no lock");
+    silence(&env, &lock, SignedDuration::from_mins(2)).await;
     let output = env.drain(&[&node, "--force"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     assert_eq!(lock_on(&env, &node).await, None);
@@ -138,12 +156,12 @@ async fn a_second_run_continues_a_killed_one() {
     .await
     .unwrap();
     first.kill().await.unwrap();
-    let lock = lock_on(&env, &node).await.expect("no lock");
+    let lock = lease_of(&env, &node).await.expect("no lock");
     let refused = env.drain(&[&node, "--force"]).await;
     assert_eq!(refused.status, Some(4), "{}", refused.stderr);
     assert!(refused.stderr.contains("expires in"), "{}", refused.stderr);
 
-    write_lock(&env, &node, lock, SignedDuration::from_mins(2)).await;
+    silence(&env, &lock, SignedDuration::from_mins(2)).await;
     write_status(&env.namespace, "web", open()).await.unwrap();
     let output = env.drain(&[&node, "--force"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
@@ -159,7 +177,11 @@ async fn a_drain_that_lost_its_lock_stops() {
     let pod = blocked_pod(&env, &node).await;
     let drain = start(&env, &[&node, "--force"]);
     wait_for_cordon(&env, &node).await;
+    let lock = lease_of(&env, &node).await.expect("no lock");
     lock_from_elsewhere(&env, &node, SignedDuration::ZERO).await;
+    let name = lock.metadata.name.unwrap();
+    let params = DeleteParams::default();
+    leases(&env).delete(&name, &params).await.unwrap();
     let (status, stderr) = end(&env, drain).await;
     assert_eq!(status, Some(1), "{stderr}");
     assert!(
@@ -184,12 +206,10 @@ pub(crate) async fn a_lock_is_renewed_at_the_servers_time_after_a_sleep() {
     let drain = start(&env, &[&node, "--force"]);
     wait_for_cordon(&env, &node).await;
     proxy.date_later(ASLEEP.as_secs());
-    let api: Api<Node> = Api::all(env.namespace.client().clone());
     let soon = SignedDuration::from_secs(30);
     wait_until("a lock of the time after the sleep", TIMEOUT, async || {
-        let annotations = api.get(&node).await?.metadata.annotations;
-        let lock: Value = serde_json::from_str(&annotations.unwrap_or_default()[ANNOTATION])?;
-        let renewed: Timestamp = lock["renewedAt"].as_str().unwrap().parse()?;
+        let lock = lease_of(&env, &node).await.expect("no lock");
+        let renewed = lock.spec.unwrap().renew_time.unwrap().0;
         let behind = (Timestamp::now() + ASLEEP).duration_since(renewed);
         Ok((behind < soon).then_some(()))
     })
@@ -201,10 +221,10 @@ pub(crate) async fn a_lock_is_renewed_at_the_servers_time_after_a_sleep() {
     env.check(&[pod]).await;
 }
 
-/// Many nodes, or a slow API server: the first lock is renewed before the last is taken.
+/// Many nodes, or a slow API server: the lock is renewed before the last node is cordoned.
 #[tokio::test]
-pub(crate) async fn locks_are_renewed_while_others_are_acquired() {
-    let (mut env, nodes) = apart_with_nodes("slow-locks", 7).await;
+pub(crate) async fn the_lock_is_renewed_while_nodes_are_cordoned() {
+    let (mut env, nodes) = apart_with_nodes("slow-cordons", 7).await;
     let proxy = env.go_through_proxy();
     let gate = Gate::closed();
     let slow = FaultRule::new(Fault::Hold(gate.clone())).method(Method::PATCH);
@@ -212,44 +232,35 @@ pub(crate) async fn locks_are_renewed_while_others_are_acquired() {
     let mut arguments: Vec<&str> = nodes.iter().map(String::as_str).collect();
     arguments.push("--concurrency=7");
     let drain = start(&env, &arguments);
-    let api: Api<Node> = Api::all(env.namespace.client().clone());
-    wait_until("the first lock to be renewed", TIMEOUT, async || {
-        let annotations = api.get(&nodes[0]).await?.metadata.annotations;
-        let text = annotations.unwrap_or_default().remove(ANNOTATION);
-        let Some(text) = text else { return Ok(None) };
-        let lock: Value = serde_json::from_str(&text)?;
-        let at = |key: &str| lock[key].as_str().unwrap().parse::<Timestamp>().unwrap();
-        let renewed = at("renewedAt").duration_since(at("since"));
-        Ok((renewed >= SignedDuration::from_secs(14)).then_some(()))
+    wait_until("the lock to be renewed", TIMEOUT, async || {
+        let Some(lock) = lease_of(&env, &nodes[0]).await else {
+            return Ok(None);
+        };
+        let created = lock.metadata.creation_timestamp.unwrap().0;
+        let renewed = lock.spec.unwrap().renew_time.unwrap().0;
+        let after = renewed.duration_since(created);
+        Ok((after >= SignedDuration::from_secs(14)).then_some(()))
     })
     .await
     .unwrap();
     assert!(gate.is_reached());
-    assert_eq!(lock_on(&env, &nodes[6]).await, None);
-    assert!(!env.is_cordoned(&nodes[0]).await);
+    assert!(!env.is_cordoned(&nodes[6]).await);
     gate.open();
     let (status, stderr) = end(&env, drain).await;
     assert_eq!(status, Some(0), "{stderr}");
     env.check(&[]).await;
 }
 
-/// Locks are asked for side by side: one that was written and not answered is given back as well.
+/// A lock that was asked for and not answered is given back as well.
 #[tokio::test]
 async fn an_interrupt_leaves_no_lock_that_was_not_answered() {
-    let (mut env, nodes) = apart_with_nodes("unanswered", 12).await;
+    let (mut env, nodes) = apart_with_nodes("unanswered", 2).await;
     let proxy = env.go_through_proxy();
     let silent = FaultRule::new(Fault::HoldBody(Gate::closed()));
-    proxy.fault(silent.method(Method::PATCH).path("/nodes/"));
-    let mut arguments: Vec<&str> = nodes.iter().map(String::as_str).collect();
-    arguments.push("--concurrency=12");
-    let drain = start(&env, &arguments);
-    wait_until("locks on the first nodes", TIMEOUT, async || {
-        for node in &nodes[..10] {
-            if lock_on(&env, node).await.is_none() {
-                return Ok(None);
-            }
-        }
-        Ok(Some(()))
+    proxy.fault(silent.method(Method::POST).path("/leases"));
+    let drain = start(&env, &[&nodes[0], &nodes[1]]);
+    wait_until("the lock", TIMEOUT, async || {
+        Ok(lock_on(&env, &nodes[1]).await.map(drop))
     })
     .await
     .unwrap();
@@ -265,11 +276,88 @@ async fn an_interrupt_leaves_no_lock_that_was_not_answered() {
     env.check(&[]).await;
 }
 
-/// Each node is locked and then cordoned, with what its lock showed, and not read; one watch shows
-/// them all, and one their pods.
+/// A compromised node may write what it likes about itself, and no Lease that a drain looks at.
+#[tokio::test]
+async fn a_node_cannot_keep_its_own_drain_away() {
+    let (env, node) = environment_with_node("defended").await;
+    let now = renewed(SignedDuration::ZERO);
+    let lock = json!({"holder": "ann@desk, process 7", "since": now, "renewedAt": now}).to_string();
+    let annotations = json!({"nodelife.dev/drain-lock": lock, LOCK_NODES: node});
+    let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+    let nodes: Api<Node> = Api::all(env.namespace.client().clone());
+    let params = PatchParams::default();
+    nodes.patch(&node, &params, &patch).await.unwrap();
+    let kubelet = Kubectl::new(env.plane, &Identity::Node(node.clone())).unwrap();
+    let namespace = format!("--namespace={LOCK_NAMESPACE}");
+    for verb in ["create", "patch", "delete"] {
+        let asked = ["auth", "can-i", verb, "leases", &namespace];
+        let answer = kubectl_says(&kubelet, &asked).await;
+        assert!(answer.starts_with("no"), "{verb}: {answer}");
+    }
+    let output = env.drain(&[&node]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    let output = env.drain(&[&node, "--undo"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert!(!env.is_cordoned(&node).await);
+    env.check(&[]).await;
+}
+
+async fn kubectl_says(kubectl: &Kubectl, words: &[&str]) -> String {
+    kubectl.run(words.iter().copied()).await.unwrap().stdout
+}
+
+#[tokio::test]
+async fn break_lock_takes_over_from_a_drain_and_names_it() {
+    let (env, node) = environment_with_node("broken").await;
+    let pod = blocked_pod(&env, &node).await;
+    let first = start(&env, &[&node, "--force"]);
+    wait_for_cordon(&env, &node).await;
+    let pid = format!("process {}", first.id().unwrap());
+    let second = start(&env, &[&node, "--force", "--break-lock"]);
+    let (status, stderr) = end(&env, first).await;
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(
+        stderr.contains("another drain has taken the lock: "),
+        "{stderr}"
+    );
+    assert!(env.is_cordoned(&node).await, "the cordon is the other's");
+    write_status(&env.namespace, "web", open()).await.unwrap();
+    let (status, stderr) = end(&env, second).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    let told = format!("node/{node}: taking it over: ");
+    assert!(stderr.contains(&told) && stderr.contains(&pid), "{stderr}");
+    assert_eq!(lock_on(&env, &node).await, None);
+    env.check(&[pod]).await;
+}
+
+/// The right that is missing is named before the cordon, and `--break-lock` drains without it.
+#[tokio::test]
+async fn the_right_to_lock_is_named_before_the_cordon() {
+    let (mut env, node) = apart_with_node("no-leases").await;
+    env.act_without_lock(&[READ, EVICT, CORDON]).await;
+    let refused = env.drain(&[&node]).await;
+    assert_eq!(refused.status, Some(7), "{}", refused.stderr);
+    for part in [
+        "not allowed to list leases.coordination.k8s.io",
+        "kubectl auth can-i list leases.coordination.k8s.io -n nodelife-system",
+        "the ClusterRole nodelife-drain-locks has the rights",
+    ] {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+    env.check_nothing_written().await;
+    let output = env.drain(&[&node, "--break-lock"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    let warned = "a concurrent drain is not prevented";
+    assert!(output.stderr.contains(warned), "{}", output.stderr);
+    env.check(&[]).await;
+}
+
+/// One Lease locks all nodes; each is cordoned in one request, and not read; one watch shows them all,
+/// and one their pods.
 #[tokio::test]
 async fn nodes_are_locked_cordoned_and_watched_in_few_requests() {
     let env = TestEnvironment::alone(Parts::Api, "few").await;
+    env.make_lock_namespace().await;
     let nodes = make_nodes(&env, 12).await;
     let mut arguments: Vec<&str> = nodes.iter().map(String::as_str).collect();
     arguments.push("--concurrency=12");
@@ -285,8 +373,7 @@ async fn nodes_are_locked_cordoned_and_watched_in_few_requests() {
             .collect::<Vec<_>>()
     };
     for node in &nodes {
-        // The third gives back the lock.
-        assert_eq!(patches(node), [false, true, false], "{node}");
+        assert_eq!(patches(node), [true], "{node}");
     }
     let read: Vec<_> = requests
         .iter()

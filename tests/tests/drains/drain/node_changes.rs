@@ -83,15 +83,15 @@ async fn wait_until_evicted(env: &TestEnvironment, node: &str) -> k8s_openapi::a
 }
 
 #[tokio::test]
-pub(crate) async fn a_node_that_is_deleted_before_its_lock_ends_no_other_drain() {
-    let (mut env, [a, b]) = held_nodes_apart("lock-gone", ["a", "b"]).await;
+pub(crate) async fn a_node_that_is_deleted_before_its_taint_ends_no_other_drain() {
+    let (mut env, [a, b]) = held_nodes_apart("taint-gone", ["a", "b"]).await;
     let proxy = env.go_through_proxy();
     let gate = Gate::closed();
-    let lock = FaultRule::new(Fault::Hold(gate.clone())).method(Method::PATCH);
-    proxy.fault(lock.path(&format!("/nodes/{b}")).times(1));
+    let taint = FaultRule::new(Fault::Hold(gate.clone())).method(Method::PATCH);
+    proxy.fault(taint.path(&format!("/nodes/{b}")).times(1));
     let mut drain = start(&env, &[&a, &b, "--force", HOLD]);
     let mut stderr = Stderr::of(&env, &mut drain);
-    wait_until("the lock of the second node", TIMEOUT, async || {
+    wait_until("the taint of the second node", TIMEOUT, async || {
         Ok(gate.is_reached().then_some(()))
     })
     .await
@@ -253,9 +253,9 @@ pub(crate) async fn a_recreated_node_is_left_alone() {
     env.check(&[free]).await;
 }
 
-/// What the lock of a node showed may be old when its cordon comes.
+/// What the list of nodes showed may be old when the cordon of one comes.
 #[tokio::test]
-pub(crate) async fn changes_between_lock_and_cordon_are_seen() {
+pub(crate) async fn changes_between_list_and_cordon_are_seen() {
     let (mut env, [a, b, c, d]) = held_nodes_apart("stale", ["a", "b", "c", "d"]).await;
     for name in ["a", "b", "c", "d"] {
         let_go(&env, name).await;
@@ -265,7 +265,7 @@ pub(crate) async fn changes_between_lock_and_cordon_are_seen() {
         let gate = Gate::closed();
         let rule = FaultRule::new(Fault::Hold(gate.clone())).method(Method::PATCH);
         let path = format!("/nodes/{node}");
-        proxy.fault(rule.path(&path).after(1).times(1));
+        proxy.fault(rule.path(&path).times(1));
         gate
     });
     // None waits for its turn, so that all are cordoned at once.
@@ -307,7 +307,7 @@ pub(crate) async fn changes_between_lock_and_cordon_are_seen() {
     env.check(&[]).await;
 }
 
-/// The lock is the first patch of each node, the cordon the second.
+/// The taint of a node that waits is the first patch of each node, the cordon the second.
 #[tokio::test]
 pub(crate) async fn a_failed_cordon_is_repeated_or_ends_its_node_alone() {
     let (mut env, [a, b, c]) = held_nodes_apart("cordons", ["a", "b", "c"]).await;

@@ -200,7 +200,9 @@ async fn the_cluster_role_of_the_manifests_is_enough() {
     let kubectl = Kubectl::new(env.plane, &Identity::Admin).unwrap();
     let applied = kubectl.run(["apply", "-f", file]).await.unwrap();
     applied.success().unwrap();
+    env.make_lock_namespace().await;
     env.act_under("nodelife-drain").await;
+    env.act_under("nodelife-drain-locks").await;
     // What it allows is asked for in vain otherwise, where pods are blocked for a while.
     env.act_under("nodelife-drain-operators").await;
     let (full, empty) = two_nodes(&env, 3).await;

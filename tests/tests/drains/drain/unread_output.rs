@@ -2,8 +2,6 @@
 
 use std::process::Stdio;
 
-use k8s_openapi::api::core::v1::Node;
-use kube::Api;
 use nix::pty::openpty;
 use nix::sys::signal::Signal;
 use nodelife_tests::fixture::PodFixture;
@@ -12,6 +10,7 @@ use nodelife_tests::{TIMEOUT, wait_until};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
 
+use super::lock::lock_on;
 use super::support::{blocked_pod, end, environment_with_node, open, send, start, wait_for_cordon};
 
 #[tokio::test]
@@ -87,10 +86,7 @@ async fn terminals_that_stand_still_delay_no_drain_and_no_signal() {
     .unwrap();
     send(&drain, Signal::SIGHUP);
     assert_eq!(status_of(drain).await, Some(130));
-    let nodes: Api<Node> = Api::all(env.namespace.client().clone());
-    let annotations = nodes.get(&node).await.unwrap().metadata.annotations;
-    let lock = annotations.unwrap_or_default();
-    assert!(!lock.contains_key("nodelife.dev/drain-lock"), "{lock:?}");
+    assert_eq!(lock_on(&env, &node).await, None);
     env.check(&pods).await;
 }
 

@@ -226,7 +226,7 @@ async fn nodes_that_are_deleted_or_made_anew_hold_nothing_up() {
 }
 
 #[tokio::test]
-async fn a_lock_that_the_api_server_did_not_take_off_does_not_stay() {
+async fn a_cordon_that_the_api_server_did_not_take_off_does_not_stay() {
     let plane = plane().await;
     let scene = Scene::install(&plane).await;
     NodeFixture::kwok("a").create(&scene.admin).await.unwrap();
@@ -247,7 +247,7 @@ async fn a_lock_that_the_api_server_did_not_take_off_does_not_stay() {
     replica.proxy.fault(end.path("/nodes/a").times(1));
     scene.cancel("lock").await;
     scene.are_given_back(&before).await;
-    // Cordon, mark and lock go with one write.
+    // Cordon and mark go with one write.
     assert_eq!(patches() - drained, 2);
     replica.terminate().await;
 }

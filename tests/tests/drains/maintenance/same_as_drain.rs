@@ -65,18 +65,18 @@ run! {
         a_blocked_drain_exits_with_5_at_its_timeout,
         a_stuck_pod_exits_with_6,
         a_blocked_eviction_is_explained_once_and_retried;
-    lock: [locks_are_renewed_while_others_are_acquired]
+    lock: [the_lock_is_renewed_while_nodes_are_cordoned]
         a_lock_is_renewed_at_the_servers_time_after_a_sleep;
     multi_node: [annotations_and_rules_decide_which_pods_stay]
         no_pod_moves_twice_and_no_zone_loses_two_nodes_at_once,
         an_opened_budget_is_used_within_a_second,
         an_aborted_drain_leaves_an_event;
     node_changes: [an_uncordoned_node_is_left_alone]
-        a_node_that_is_deleted_before_its_lock_ends_no_other_drain,
+        a_node_that_is_deleted_before_its_taint_ends_no_other_drain,
         a_drained_node_is_not_touched_again,
         a_deleted_node_ends_no_other_drain,
         a_recreated_node_is_left_alone,
-        changes_between_lock_and_cordon_are_seen,
+        changes_between_list_and_cordon_are_seen,
         changes_of_many_nodes_reach_the_right_ones,
         a_failed_cordon_is_repeated_or_ends_its_node_alone;
     node_conditions: [a_drain_goes_on_if_it_may_not_set_conditions];

@@ -4,10 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams};
+use nodelife_core::node_marks::{LOCK_LABEL, LOCK_NAMESPACE, LOCK_NODES};
 use nodelife_tests::installation::manifests;
 use nodelife_tests::kubectl::{Kubectl, Output};
 use nodelife_tests::proxy::Proxy;
@@ -319,9 +321,22 @@ impl<'a> Scene<'a> {
         .unwrap();
     }
 
-    /// What drains have left on nodes.
+    /// What drains have left on nodes, and their locks.
     async fn left(&self, nodes: &[&str]) -> Vec<String> {
         let mut left = Vec::new();
+        let locks: Api<Lease> = Api::namespaced(self.admin.clone(), LOCK_NAMESPACE);
+        let all = ListParams::default().labels(LOCK_LABEL);
+        for lock in locks.list(&all).await.unwrap() {
+            let held = lock.metadata.annotations.unwrap_or_default();
+            let mut held = held
+                .get(LOCK_NODES)
+                .into_iter()
+                .flat_map(|all| all.split(','));
+            left.extend(
+                held.find(|one| nodes.contains(one))
+                    .map(|node| format!("{node}: lock")),
+            );
+        }
         for name in nodes {
             let node = self.nodes().get(name).await.unwrap();
             let annotations = node.metadata.annotations.unwrap_or_default();

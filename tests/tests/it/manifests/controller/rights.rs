@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::scene::{AUDIT, MAINTENANCE, Scene, USER};
 
-/// Both halves: the Lease of the election.
+/// The Lease of the election.
 const ELECTION: &[&str] = &[
     "leases.coordination.k8s.io [] [] [create]",
     "leases.coordination.k8s.io [] [nodelife-controller] [get patch]",
@@ -40,6 +40,11 @@ const OF_AUDIT: &[&str] = &[
     "statefulsets.apps [] [] [list watch]",
     "subjectaccessreviews.authorization.k8s.io [] [] [create]",
     "volumeattachments.storage.k8s.io [] [] [list watch]",
+];
+/// In the controller's namespace: the Leases of drains, and that of the election among them.
+const LOCKS: &[&str] = &[
+    "leases.coordination.k8s.io [] [] [create delete list patch watch]",
+    "leases.coordination.k8s.io [] [nodelife-controller] [get patch]",
 ];
 /// Without the resources of operators, which come from their list.
 const OF_MAINTENANCE: &[&str] = &[
@@ -78,14 +83,14 @@ async fn each_half_may_do_exactly_what_is_documented() {
     let plane = PlaneLease::take(Parts::Api).await.unwrap();
     let scene = Scene::install(&plane).await;
     let heartbeats: &[&str] = &["leases.coordination.k8s.io [] [] [list watch]"];
-    for (without, everywhere, leases) in [
-        (MAINTENANCE, OF_AUDIT, heartbeats),
-        (AUDIT, OF_MAINTENANCE, &[]),
+    for (without, everywhere, own, leases) in [
+        (MAINTENANCE, OF_AUDIT, ELECTION, heartbeats),
+        (AUDIT, OF_MAINTENANCE, LOCKS, &[]),
     ] {
         scene.without(without).await;
         for (namespace, own) in [
             ("default", &[][..]),
-            (NAMESPACE, ELECTION),
+            (NAMESPACE, own),
             ("kube-node-lease", leases),
         ] {
             let documented = everywhere.iter().chain(own);
@@ -146,7 +151,10 @@ fn rules(file: &str, named: &str) -> BTreeSet<String> {
     let documents = documents.map(|one| serde_saphyr::from_str::<Value>(one).unwrap());
     let roles = documents.filter(|one| {
         let name = one["metadata"]["name"].as_str().unwrap();
-        one["kind"] == "ClusterRole" && name.starts_with(named)
+        ["ClusterRole", "Role"]
+            .iter()
+            .any(|kind| one["kind"] == *kind)
+            && name.starts_with(named)
     });
     let mut rights = BTreeSet::new();
     for role in roles {
@@ -179,6 +187,8 @@ fn the_roles_of_maintenances_are_those_of_a_drain_and_their_objects() {
     ] {
         expected.insert(format!(r#""{verb}" "{resource}" "nodelife.dev" null"#));
     }
+    // A blocked maintenance waits for the locks of others.
+    expected.insert(r#""watch" "leases" "coordination.k8s.io" null"#.to_owned());
     let mut granted = rules("controller/rbac-maintenance.yaml", ROLE);
     for folder in OPTIONAL {
         let file = format!("controller/{folder}/rbac.yaml");

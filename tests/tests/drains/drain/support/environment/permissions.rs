@@ -4,6 +4,7 @@ use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use nodelife_core::node_marks::LOCK_NAMESPACE;
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::{Identity, TIMEOUT, wait_until};
 use serde_json::{Value, json};
@@ -24,8 +25,15 @@ pub(in crate::drain) const READ: Permission = (
 /// To evict pods.
 pub(in crate::drain) const EVICT: Permission = ("evict", "create", "pods/eviction");
 
-/// To cordon and to lock nodes.
+/// To cordon nodes.
 pub(in crate::drain) const CORDON: Permission = ("cordon", "patch", "nodes");
+
+/// To lock nodes: every user has it who does not act without.
+const LOCK: Permission = (
+    "lock",
+    "list,create,patch,delete",
+    "leases.coordination.k8s.io",
+);
 
 /// To write events.
 pub(in crate::drain) const EVENTS: Permission = ("events", "create", "events.events.k8s.io");
@@ -48,6 +56,13 @@ const CONTROLLER: &[Permission] = &[
 impl TestEnvironment {
     /// Drains as a user with these permissions alone: a word for each, its verbs and its resources.
     pub(in crate::drain) async fn act_with(&mut self, permissions: &[Permission]) {
+        let lock: &[Permission] = if self.user.is_none() { &[LOCK] } else { &[] };
+        self.act(permissions, None).await;
+        self.act(lock, None).await;
+    }
+
+    /// The same, without the right to lock nodes.
+    pub(in crate::drain) async fn act_without_lock(&mut self, permissions: &[Permission]) {
         self.act(permissions, None).await;
     }
 
@@ -57,7 +72,15 @@ impl TestEnvironment {
         self.act(permissions, Some(&namespace)).await;
     }
 
+    /// The namespace of the locks, which not everybody may create.
+    pub(in crate::drain) async fn make_lock_namespace(&self) {
+        let kubectl = Kubectl::new(self.plane, &Identity::Admin).unwrap();
+        // It may be there.
+        let _ = kubectl.run(["create", "namespace", LOCK_NAMESPACE]).await;
+    }
+
     async fn act(&mut self, permissions: &[Permission], namespace: Option<&str>) {
+        self.make_lock_namespace().await;
         let kubectl = Kubectl::new(self.plane, &Identity::Admin).unwrap();
         let is_controller = is_by_maintenance() && self.user.is_none();
         let controller = if is_controller { CONTROLLER } else { &[] };
