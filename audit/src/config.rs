@@ -136,10 +136,6 @@ pub enum AuditFormat {
     Json,
     /// The same as YAML.
     Yaml,
-    /// For spreadsheets.
-    Csv,
-    /// For tickets and pull requests.
-    Markdown,
     /// A self-contained page with charts.
     Html,
     /// For CI systems.

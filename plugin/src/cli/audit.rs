@@ -102,7 +102,7 @@ pub(crate) struct AuditArgs {
     /// Order of the findings; by object or node, they are listed one by one
     #[arg(long, value_enum, value_name = "FIELD", default_value_t)]
     pub(crate) sort_by: SortBy,
-    /// List all findings one by one, not those that say the same together (table, wide, markdown)
+    /// List all findings one by one, not those that say the same together (table, wide)
     #[arg(long)]
     pub(crate) ungrouped: bool,
     /// Audit repeatedly, and report when findings change

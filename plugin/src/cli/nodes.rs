@@ -30,8 +30,7 @@ Examples:
   kubectl nodelife nodes -f snapshot.json.gz
   kubectl get nodes,pods -A -o json | kubectl nodelife nodes -f -
 
-  # For spreadsheets and programs
-  kubectl nodelife nodes -o csv > nodes.csv
+  # For programs
   kubectl nodelife nodes -o json
 ")]
 pub(crate) struct NodesArgs {
@@ -66,8 +65,6 @@ pub(crate) enum NodesFormat {
     Table,
     /// A table with all columns, limits included
     Wide,
-    /// For spreadsheets: cores, bytes
-    Csv,
     /// `NodesReport` of nodelife.dev/v1alpha1
     Json,
     /// The same as YAML

@@ -4,12 +4,10 @@
 
 mod by_rule;
 mod command_line;
-mod csv;
 mod document;
 mod epilogue;
 mod html;
 mod junit;
-mod markdown;
 mod name;
 mod next;
 mod node_rows;
@@ -25,7 +23,7 @@ pub(crate) use nodelife_audit::AuditReport;
 
 use std::io::{self, Write};
 
-use nodelife_audit::{FindingGroup, NodePools, Rule};
+use nodelife_audit::Rule;
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{Settings, ZoneReport};
 use serde::Serialize;
@@ -68,8 +66,6 @@ impl Report<'_> {
             AuditFormat::Table | AuditFormat::Wide => write_parts(&self.tables(), out),
             AuditFormat::Json => write_json(&self.document(), out),
             AuditFormat::Yaml => write_yaml(&self.document(), out),
-            AuditFormat::Csv => csv::FINDINGS.write(&audit.findings, out),
-            AuditFormat::Markdown => markdown::write(audit, &self.groups(), out),
             AuditFormat::Html => {
                 let node_rows = self.node_rows();
                 let page =
@@ -83,16 +79,6 @@ impl Report<'_> {
             AuditFormat::Sarif => sarif::write(audit, self.rules, out),
             AuditFormat::Prometheus => prometheus::write(audit, out),
             AuditFormat::Name => name::write(audit, out),
-        }
-    }
-
-    /// The findings, those that say the same together unless each is wanted by itself.
-    fn groups(&self) -> Vec<FindingGroup<'_>> {
-        let findings = &self.audit.findings;
-        if self.args.is_grouped() {
-            NodePools::of(self.snapshot).group(findings)
-        } else {
-            findings.iter().map(FindingGroup::one).collect()
         }
     }
 

@@ -161,7 +161,7 @@ pub(super) fn severity(severity: Severity) -> Cell {
 }
 
 /// The word for how a rule knows.
-pub(super) fn confidence(confidence: Confidence) -> &'static str {
+fn confidence(confidence: Confidence) -> &'static str {
     match confidence {
         Confidence::Measured => "measured",
         Confidence::Inferred => "inferred",

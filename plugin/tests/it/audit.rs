@@ -281,7 +281,7 @@ fn the_healthy_example_is_clean_and_the_faulty_one_is_not() {
     ];
     assert_eq!(stdout(&healthy, 0), "");
     // Which faults are planted there is the business of core's tests.
-    let faulty = ["audit", "-f", "examples/faulty-cluster.json", "-o", "csv"];
+    let faulty = ["audit", "-f", "examples/faulty-cluster.json", "-o", "name"];
     assert!(stdout(&faulty, 3).lines().count() > 12);
 }
 
@@ -368,7 +368,7 @@ fn a_removed_rule_is_a_warning_and_never_an_error() {
 #[test]
 fn rules_without_their_data_are_one_line_and_verbose_names_them() {
     let told = |more: &[&'static str]| {
-        let words = ["audit", "-f", SMALL, "-o", "csv"];
+        let words = ["audit", "-f", SMALL, "-o", "name"];
         let output = nodelife(&[words.as_slice(), more].concat()).output();
         String::from_utf8(output.unwrap().stderr).unwrap()
     };

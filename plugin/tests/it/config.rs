@@ -79,20 +79,28 @@ fn flags_take_precedence_over_the_file() {
     let small = root().join(SMALL);
     let small = small.to_str().unwrap();
     let config = "failOn: never\nseverity: error\nseverities: {HB: info}\n\
-        outputs: [{format: name}, {format: csv, file: found.csv}]\n";
+        outputs: [{format: name}, {format: json, file: found.json}]\n";
     let run = |flags: &[&str]| run_in(folder.path(), config, &audit(small, flags));
     let by_file = run(&["-q"]);
     assert_eq!(by_file, "status: 0\n--- stdout\n--- stderr\n");
-    let csv = fs::read_to_string(folder.path().join("found.csv")).unwrap();
-    assert_eq!(csv.lines().count(), 1, "{csv}");
+    let json = fs::read_to_string(folder.path().join("found.json")).unwrap();
+    assert!(json.contains("\"findings\": []"), "{json}");
 
-    let flags = ["-q", "--severity", "info", "--fail-on", "info", "-o", "csv"];
+    let flags = [
+        "-q",
+        "--severity",
+        "info",
+        "--fail-on",
+        "info",
+        "-o",
+        "json",
+    ];
     let by_flags = run(&flags);
     assert!(
-        by_flags.starts_with("status: 3\n--- stdout\nseverity,rule"),
+        by_flags.starts_with("status: 3\n--- stdout\n{"),
         "{by_flags}"
     );
-    assert!(by_flags.contains("\ninfo,NL-HB-00"), "{by_flags}");
+    assert!(by_flags.contains("\"rule\": \"NL-HB-00"), "{by_flags}");
     let error = run(&["-q", "--severity", "info", "--fail-on", "warning"]);
     assert!(error.starts_with("status: 0\n"), "{error}");
 }
@@ -102,8 +110,8 @@ fn a_file_that_nobody_named_writes_nowhere_else() {
     let folder = tempfile::tempdir().unwrap();
     let small = root().join(SMALL);
     let small = small.to_str().unwrap();
-    for place in ["/tmp/x.csv", "../x.csv", "a/../../x.csv"] {
-        let config = format!("outputs: [{{format: csv, file: {place}}}]\n");
+    for place in ["/tmp/x.txt", "../x.txt", "a/../../x.txt"] {
+        let config = format!("outputs: [{{format: wide, file: {place}}}]\n");
         for words in [audit(small, &[]), vec!["config", "check"]] {
             let text = run_in(folder.path(), &config, &words);
             assert!(text.starts_with("status: 2\n"), "{text}");
@@ -183,11 +191,11 @@ fn a_wrong_file_is_refused_with_line_and_reason() {
             "line 5 column 3: duplicate mapping key: RES\n",
         ),
         (
-            "outputs: [{format: csv, file: ''}]\n",
-            "line 3 column 31: no name of a file; leave `file` out for stdout",
+            "outputs: [{format: wide, file: ''}]\n",
+            "line 3 column 32: no name of a file; leave `file` out for stdout",
         ),
         (
-            "outputs: [{format: csv}, {format: name}]\n",
+            "outputs: [{format: wide}, {format: name}]\n",
             "two reports for stdout: give all but one of the -o a file",
         ),
         (

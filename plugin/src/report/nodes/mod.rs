@@ -1,7 +1,6 @@
 //! Formats of the report on nodes.
 
 mod bar;
-mod csv;
 mod table;
 mod view;
 
@@ -24,7 +23,6 @@ impl View {
                 let table = self.table(report, printer.width());
                 Ok(printer.table(&table)?)
             }
-            NodesFormat::Csv => Ok(csv::NODES.write(&report.nodes, printer.data())?),
             NodesFormat::Json => printer.json(&Document::new(KIND, report)),
             NodesFormat::Yaml => printer.yaml(&Document::new(KIND, report)),
             NodesFormat::Name => {
