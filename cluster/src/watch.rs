@@ -230,8 +230,7 @@ impl<T: Object> Follower<T> {
         let Some(response) = opened.await.map_err(|_elapsed| late(OPEN_TIMEOUT))?? else {
             return Ok(());
         };
-        let encoding = Encoding::of_answer(response.headers());
-        let mut frames = Frames::new(encoding, response.into_body());
+        let mut frames = Frames::new(response.into_body());
         let mut initial = version.is_empty().then(BTreeMap::new);
         let mut unreadable = Vec::new();
         loop {
@@ -242,7 +241,7 @@ impl<T: Object> Follower<T> {
             let Some(frame) = frame else {
                 return Ok(());
             };
-            let event = Event::read(encoding, &frame).map_err(|error| call.malformed(&error))?;
+            let event = Event::read(&frame).map_err(|error| call.malformed(&error))?;
             let decoded = self.read(&call, &event)?;
             let update = match (decoded.update, &mut initial) {
                 // Changes may come before all was sent.
@@ -292,7 +291,7 @@ impl<T: Object> Follower<T> {
             .with_query("watch", "true")
             .with_query("allowWatchBookmarks", "true")
             .with_query("timeoutSeconds", seconds.to_string())
-            .with_accept(Encoding::Protobuf.accept())
+            .with_accept(Encoding::Json.accept())
             .uncompressed();
         if version.is_empty() {
             // Without a version it is a consistent read.
@@ -305,7 +304,7 @@ impl<T: Object> Follower<T> {
 
     fn read(&self, call: &Call, event: &Event<'_>) -> Result<Decoded<T>, ApiError> {
         let malformed = |error: DecodeError| call.malformed(&error);
-        match &*event.kind {
+        match event.kind {
             "ERROR" => {
                 let status = event.status().map_err(malformed)?;
                 let answer = Box::new(ApiResponse {
@@ -320,10 +319,8 @@ impl<T: Object> Follower<T> {
                 })
             }
             "BOOKMARK" => {
-                let bookmark: Bookmark = event
-                    .object
-                    .decode(self.listing.message)
-                    .map_err(malformed)?;
+                let bookmark = event.object().decode(self.listing.message);
+                let bookmark: Bookmark = bookmark.map_err(malformed)?;
                 let annotations = bookmark.metadata.annotations;
                 Ok(Decoded {
                     initial_events_end: annotations.contains_key(INITIAL_EVENTS_END),
@@ -333,7 +330,7 @@ impl<T: Object> Follower<T> {
             }
             kind => {
                 let (message, of) = (self.listing.message, self.listing.kind);
-                let read = event.object.read(message).map(|item| {
+                let read = event.object().read(message).map(|item| {
                     let mut object = T::from_item(item, of);
                     object.trim();
                     object

@@ -1,8 +1,7 @@
 //! A serde deserializer for Kubernetes' protobuf encoding.
 //!
 //! The envelope is `k8s\0` and a `runtime.Unknown` whose `raw` (2) is the object;
-//! a list has `metadata` (1) and `items` (2). An event of a watch has no envelope, and its object
-//! has one. See `pkg/runtime/serializer/protobuf/protobuf.go` of k8s.io/apimachinery v0.36.3.
+//! a list has `metadata` (1) and `items` (2). See `pkg/runtime/serializer/protobuf/protobuf.go` of k8s.io/apimachinery v0.36.3.
 
 use std::borrow::Cow;
 
@@ -22,9 +21,6 @@ const MAGIC: &[u8] = b"k8s\0";
 const UNKNOWN_RAW: u32 = 2;
 const LIST_METADATA: u32 = 1;
 const LIST_ITEMS: u32 = 2;
-const EVENT_TYPE: u32 = 1;
-const EVENT_OBJECT: u32 = 2;
-const RAW_EXTENSION_RAW: u32 = 1;
 
 impl serde::de::Error for DecodeError {
     fn custom<T: std::fmt::Display>(message: T) -> Self {
@@ -70,26 +66,6 @@ pub(super) fn items(page: &[u8], add: &mut dyn FnMut(Encoded<'_>)) -> Result<(),
         }
     }
     Ok(())
-}
-
-/// Reads the type of an event of a watch, and its object, without the envelope.
-pub(super) fn event(frame: &[u8]) -> Result<(Cow<'_, str>, &[u8]), DecodeError> {
-    let mut fields = Reader(frame);
-    let (mut kind, mut object) = (Cow::default(), None);
-    while let Some((tag, payload)) = fields.next()? {
-        match tag {
-            EVENT_TYPE => kind = payload.text()?,
-            EVENT_OBJECT => object = Some(payload.bytes()?),
-            _ => {}
-        }
-    }
-    let mut extension = Reader(object.unwrap_or_default());
-    while let Some((tag, payload)) = extension.next()? {
-        if tag == RAW_EXTENSION_RAW {
-            return Ok((kind, unwrap(payload.bytes()?)?));
-        }
-    }
-    Err(DecodeError("an event without an object".to_owned()))
 }
 
 /// The message behind the magic number.

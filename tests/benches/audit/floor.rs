@@ -15,7 +15,7 @@ use nodelife_cluster::{ClientOptions, Cluster};
 const PAGE: usize = 500;
 
 /// The encoding of a watch that the controller asks for.
-const WATCHED: &str = "application/vnd.kubernetes.protobuf,application/json";
+const WATCHED: &str = "application/json";
 
 /// Between two watches.
 const PAUSE: Duration = Duration::from_secs(1);
