@@ -16,7 +16,6 @@ mod audit;
 mod audit_faults;
 mod audit_in_cluster;
 mod audit_live;
-mod certs;
 mod child_process;
 mod cluster;
 mod controller;

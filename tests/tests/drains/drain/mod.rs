@@ -1,9 +1,9 @@
 //! Tests of `kubectl nodelife drain`. Each ends with [`support::TestEnvironment::check`], which
 //! checks the guarantees in the API server's audit log.
 //!
-//! `oracle::budget` and `oracle::live_budget` compare the arithmetic of budgets with the disruption
-//! controller's, the simulation of `nodelife_drain_plan` runs the state machine in random schedules,
-//! and `benches/drain` compares the time of a drain with that of other drivers.
+//! `oracle::budget` compares the arithmetic of budgets with the disruption controller's, the simulation
+//! of `nodelife_drain_plan` runs the state machine in random schedules, and `benches/drain` compares the
+//! time of a drain with that of other drivers.
 
 pub(crate) mod api_responses;
 pub(crate) mod between;

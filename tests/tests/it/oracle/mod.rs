@@ -6,7 +6,6 @@ pub(crate) mod allocatable;
 mod budget;
 mod eviction_threshold;
 pub(crate) mod kubelet_start;
-mod live_budget;
 mod quantity;
 mod zone;
 
