@@ -48,10 +48,10 @@ impl<F> Deref for Output<F> {
 
 /// Reads `FORMAT` and `jsonpath=TEMPLATE`.
 #[derive(Clone)]
-pub(super) struct OutputParser<F>(PhantomData<F>);
+pub(crate) struct OutputParser<F>(PhantomData<F>);
 
 impl<F> OutputParser<F> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(PhantomData)
     }
 }

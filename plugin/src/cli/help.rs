@@ -1,7 +1,7 @@
 //! The layout of a help page.
 
 /// Help begins with examples: most questions end there.
-pub(super) const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 {about-with-newline}
 {before-help}{usage-heading}
   {usage}

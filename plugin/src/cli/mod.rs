@@ -1,59 +1,45 @@
-//! Command line definition, as types only.
+//! The command line: the flags that commands share, and those of the largest commands. The others have
+//! theirs beside their code.
 
-mod allocatable;
 mod audit;
 mod cluster;
-mod completion;
 mod config;
 pub(crate) mod drain;
 pub(crate) mod duration;
-mod evict;
-mod explain;
-mod failure;
 mod format;
 mod help;
 mod input;
 mod kubelet;
-mod maintenance;
-mod man;
 mod node;
 mod nodes;
-mod shutdown;
-mod snapshot;
 mod suggestion;
 mod terminal;
-mod version;
-mod webhook;
-mod zones;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-pub(crate) use allocatable::AllocatableArgs;
 pub(crate) use audit::{AuditArgs, AuditOutput, SortBy};
 pub(crate) use cluster::ClusterArgs;
-pub(crate) use completion::{CompletionArgs, Shell};
 pub(crate) use config::{ConfigArgs, ConfigCommand, ConfigFileArgs, DEFAULT_CONFIG};
 pub(crate) use drain::DrainArgs;
-pub(crate) use evict::EvictArgs;
-pub(crate) use explain::{ExplainArgs, RuleFormat, Topic};
-pub(crate) use failure::FailureArgs;
-pub(crate) use format::{ExplainFormat, Output};
-use help::HELP;
+pub(crate) use format::{ExplainFormat, Output, OutputParser};
+pub(crate) use help::HELP;
 pub(crate) use input::InputArgs;
 pub(crate) use kubelet::{ConfigzArgs, EvictionArgs, KubeletArgs};
-pub(crate) use maintenance::{CancelArgs, MaintenanceArgs, MaintenanceCommand};
-pub(crate) use man::ManArgs;
 pub(crate) use node::NodeArgs;
 pub(crate) use nodes::{NodesArgs, NodesFormat};
-pub(crate) use shutdown::ShutdownArgs;
-pub(crate) use snapshot::SnapshotArgs;
 pub(crate) use terminal::{ColorWhen, TerminalArgs};
-pub(crate) use version::{VERSION, VersionArgs, VersionFormat};
-pub(crate) use webhook::{StatusArgs, TestArgs, WebhookArgs, WebhookCommand};
-pub(crate) use zones::ZonesArgs;
+
+use crate::command::completion::CompletionArgs;
+use crate::command::evict::EvictArgs;
+use crate::command::explain::ExplainArgs;
+use crate::command::maintenance::MaintenanceArgs;
+use crate::command::man::ManArgs;
+use crate::command::snapshot::SnapshotArgs;
+use crate::command::version::{VERSION, VersionArgs};
+use crate::command::webhook::WebhookArgs;
 
 /// The exit statuses of commands.
 pub(crate) const EXIT_STATUS: &str = "\

@@ -5,15 +5,52 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context as _;
-use clap::{Command, CommandFactory as _};
+use clap::{Args, Command, CommandFactory as _, ValueEnum};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate, complete};
 use clap_complete::env::Shells;
 
 use super::candidates::{self, KUBECTL_PROGRAM};
-use crate::cli::{Cli, CompletionArgs, Shell};
+use crate::cli::Cli;
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
+
+/// Prints a script that completes commands, flags, node names and rule ids in a shell.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  # For `kubectl nodelife <TAB>`, in every shell that completes kubectl
+  kubectl nodelife completion kubectl --install
+
+  # For `kubectl-nodelife <TAB>` in this shell
+  source <(kubectl nodelife completion bash)
+  source <(kubectl nodelife completion zsh)
+  kubectl nodelife completion fish | source
+  kubectl nodelife completion powershell | Out-String | Invoke-Expression
+")]
+pub(crate) struct CompletionArgs {
+    /// The shell, or kubectl
+    #[arg(value_enum, value_name = "SHELL")]
+    pub(crate) shell: Shell,
+    /// Write kubectl's script next to this program instead of to stdout
+    #[arg(long)]
+    pub(crate) install: bool,
+}
+
+/// Who can be taught to complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    /// bash
+    Bash,
+    /// zsh
+    Zsh,
+    /// fish
+    Fish,
+    /// PowerShell
+    Powershell,
+    /// kubectl itself, which looks for `kubectl_complete-nodelife` on PATH
+    Kubectl,
+}
 
 /// The program's file name.
 const PROGRAM: &str = "kubectl-nodelife";

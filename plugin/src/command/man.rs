@@ -1,14 +1,26 @@
 //! `man`: manual pages, generated from the command line definition.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::{Command, CommandFactory as _};
+use clap::{Args, Command, CommandFactory as _, ValueHint};
 use clap_mangen::Man;
 
-use crate::cli::{Cli, EXIT_STATUS, ManArgs};
+use crate::cli::{Cli, EXIT_STATUS};
 use crate::exit::ExitStatus;
+
+/// Writes the manual pages of all commands, for packagers.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  kubectl nodelife man ./man && man ./man/kubectl-nodelife-drain.1
+")]
+pub(crate) struct ManArgs {
+    /// Directory for the pages; created if missing
+    #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) folder: PathBuf,
+}
 
 pub(crate) fn run(args: &ManArgs) -> anyhow::Result<ExitStatus> {
     fs::create_dir_all(&args.folder)

@@ -2,15 +2,41 @@
 
 use std::io::Write as _;
 
+use clap::Args;
 use jiff::Timestamp;
 use nodelife_audit::failure::{self, Failure, FailureTimeline};
 use nodelife_core::format::duration;
 use nodelife_core::snapshot::Source;
 
-use crate::cli::{ClusterArgs, ConfigzArgs, FailureArgs, NodeArgs};
+use super::zones::ControllerArgs;
+use crate::cli::{
+    ClusterArgs, ConfigzArgs, ExplainFormat, InputArgs, NodeArgs, Output, OutputParser,
+};
 use crate::command::input::{self, Wanted};
 use crate::exit::ExitStatus;
 use crate::output::{Printer, Table};
+
+/// Shows what happens, second by second, if a node dies now.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  # When are its pods deleted, which never, and when are their volumes free?
+  kubectl nodelife explain failure worker-1
+")]
+pub(crate) struct FailureArgs {
+    /// The node, as NAME or node/NAME
+    #[arg(value_name = "NODE")]
+    pub(crate) node: String,
+    /// Where the objects come from.
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// How the controller runs.
+    #[command(flatten)]
+    pub(crate) controller: ControllerArgs,
+    /// Format
+    #[arg(long, short, value_name = "FORMAT", value_parser = OutputParser::<ExplainFormat>::new(), default_value = "table")]
+    pub(crate) output: Output<ExplainFormat>,
+}
 
 pub(super) async fn run(
     args: FailureArgs,

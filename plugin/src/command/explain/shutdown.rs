@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::io::Write as _;
 
+use clap::Args;
 use nodelife_core::format;
 use nodelife_core::format::count;
 use nodelife_core::shutdown;
@@ -13,10 +14,38 @@ use nodelife_core::snapshot::Source;
 
 use super::alike::alike;
 use super::configuration;
-use crate::cli::{ClusterArgs, EvictionArgs, ShutdownArgs};
+use crate::cli::{
+    ClusterArgs, EvictionArgs, ExplainFormat, InputArgs, KubeletArgs, NodeArgs, Output,
+    OutputParser,
+};
 use crate::command::input::{self, Wanted};
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table, style};
+
+/// Shows which pods a graceful shutdown of a node would cut short.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  # With the configuration of each kubelet
+  kubectl nodelife explain shutdown --configz
+
+  # With a configuration that is not rolled out yet
+  kubectl nodelife explain shutdown worker-1 --kubelet-config kubelet.yaml
+")]
+pub(crate) struct ShutdownArgs {
+    /// Which nodes.
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
+    /// Where the objects come from.
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// How the kubelets run.
+    #[command(flatten)]
+    pub(crate) kubelet: KubeletArgs,
+    /// Format
+    #[arg(long, short, value_name = "FORMAT", value_parser = OutputParser::<ExplainFormat>::new(), default_value = "table")]
+    pub(crate) output: Output<ExplainFormat>,
+}
 
 pub(super) async fn run(
     args: ShutdownArgs,

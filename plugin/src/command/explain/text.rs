@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use nodelife_audit::{Rule, SKIP_ANNOTATION};
 use serde::Serialize;
 
-use crate::cli::RuleFormat;
+use super::RuleFormat;
 use crate::command::rules;
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::{Cell, Printer, Table, style};

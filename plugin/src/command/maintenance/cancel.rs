@@ -9,8 +9,7 @@ use nodelife_core::node_maintenance::{FINALIZER, NodeMaintenance};
 use nodelife_drain::{DrainIdentity, DrainStatus, TakeOff, give_back};
 
 use super::object::get;
-use super::watch;
-use crate::cli::CancelArgs;
+use super::{CancelArgs, watch};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::chain::{Health, Installed, Link, at, inspect};
-use super::{advice, node_agents, probe, registration};
-use crate::cli::{ClusterArgs, StatusArgs};
+use super::{StatusArgs, advice, node_agents, probe, registration};
+use crate::cli::ClusterArgs;
 use crate::command::connect::connect;
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table};

@@ -12,7 +12,7 @@ use nodelife_admission::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::cli::TestArgs;
+use super::TestArgs;
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table};
 
