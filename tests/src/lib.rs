@@ -59,4 +59,4 @@ pub use installation::Installation;
 pub use kubernetes::{Kubernetes, needs_kubernetes};
 pub use namespace::TestNamespace;
 pub use real_nodes::RealNodes;
-pub use wait::{TIMEOUT, wait_until};
+pub use wait::{TIMEOUT, until, wait_until};

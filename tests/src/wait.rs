@@ -52,6 +52,19 @@ pub async fn wait_until<T>(
     }
 }
 
+/// As [`wait_until`], in a test: it fails if the condition does not hold within [`TIMEOUT`].
+///
+/// # Panics
+///
+/// When the time is over, with what was seen last.
+#[expect(clippy::panic, reason = "tests' code, as where it is called")]
+pub async fn until<T>(what: &str, condition: impl AsyncFnMut() -> Result<Option<T>>) -> T {
+    match wait_until(what, TIMEOUT, condition).await {
+        Ok(value) => value,
+        Err(error) => panic!("{error}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::kubectl::{self, Kubectl, Output};
 use nodelife_tests::large_cluster::{Size, fill};
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
-use nodelife_tests::{ControlPlane, Identity, Part, TIMEOUT, program, wait_until};
+use nodelife_tests::{ControlPlane, Identity, Part, program, until};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -161,11 +161,10 @@ async fn restart(
     let told = words.iter().copied().chain(["-v", "9"]);
     let audit = kubectl::run(kubectl.command(told), "");
     let restart = async {
-        wait_until("a page of pods is asked for", TIMEOUT, async || {
+        until("a page of pods is asked for", async || {
             Ok((listed() > before).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
         plane.kill(Part::ApiServer).await.unwrap();
         plane.start(Part::ApiServer).await.unwrap();
         begun.elapsed()
@@ -207,13 +206,12 @@ async fn forbidden_lists_are_named_and_the_rest_is_checked() {
     let anna = Kubectl::new(&plane, &anna).unwrap();
     let audit = async || anna.run(["nodelife", "audit", "-o", "json"]).await.unwrap();
     // The authorizer sees a new binding a moment later.
-    let output = wait_until("anna may list nodes", TIMEOUT, async || {
+    let output = until("anna may list nodes", async || {
         let output = audit().await;
         let may = !output.stderr.contains("not allowed to list nodes");
         Ok(may.then_some(output))
     })
-    .await
-    .unwrap();
+    .await;
     assert_eq!(output.status, Some(1), "{}", output.stderr);
     assert!(
         output

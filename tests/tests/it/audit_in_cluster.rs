@@ -9,7 +9,7 @@ use kube::api::{Api, PostParams};
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::manifests;
 use nodelife_tests::kubectl::{Kubectl, run};
-use nodelife_tests::{AuditEvent, ControlPlane, Identity, Part, TIMEOUT, program, wait_until};
+use nodelife_tests::{AuditEvent, ControlPlane, Identity, Part, program, until};
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -83,12 +83,11 @@ async fn apply_strictly(kubectl: &Kubectl) {
     }
     // The authorizer learns of the binding a moment after it was stored.
     let may = ["auth", "can-i", "list", "nodes", "--as", USER];
-    wait_until("the binding to be in force", TIMEOUT, async || {
+    until("the binding to be in force", async || {
         let said = kubectl.run(may).await?;
         Ok((said.status == Some(0)).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 /// The pod that the Job's controller makes, and Pod Security admits.
@@ -96,12 +95,11 @@ async fn pod_of_a_job(kubectl: &Kubectl) -> Value {
     let from = format!("--from=cronjob/{NAME}");
     let create = ["create", "job", "now", &from, "-n", NAME];
     kubectl.run(create).await.unwrap().success().unwrap();
-    wait_until("the pod of the Job", TIMEOUT, async || {
+    until("the pod of the Job", async || {
         let pods = get(kubectl, &["pods", "-l", "job-name=now"]).await;
         Ok(pods["items"].get(0).cloned())
     })
     .await
-    .unwrap()
 }
 
 /// Writes the pod's `ConfigMap` to a folder, as the kubelet does. Its place in the pod, and here.

@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::kubectl;
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, wait_until};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, until};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -48,7 +48,7 @@ async fn a_watching_audit_reports_each_change_of_findings() {
     // So many reports of each kind, whatever number of looks they took.
     let reports = async |clean: usize, with_finding: usize| {
         let what = format!("{clean} reports without and {with_finding} with the finding");
-        wait_until(&what, TIMEOUT, async || {
+        until(&what, async || {
             let (out, err) = (fs::read_to_string(&out)?, fs::read_to_string(&err)?);
             let seen = (
                 err.matches("no findings on 1 node, 1 rule checked").count(),
@@ -57,8 +57,7 @@ async fn a_watching_audit_reports_each_change_of_findings() {
             anyhow::ensure!(seen == (clean, with_finding), "{out}\n{err}");
             Ok(Some(()))
         })
-        .await
-        .unwrap();
+        .await;
     };
     let nodes: Api<Node> = Api::all(client.clone());
     let set_zone = async |zone: Value| {

@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use nodelife_tests::{TIMEOUT, wait_until};
+use nodelife_tests::until;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::process::{Child, Command};
@@ -52,21 +52,18 @@ pub(crate) async fn ended<Traces: DeserializeOwned>(
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("traces.json");
     let mut child = start(name, how, &file);
-    let traces: Traces = wait_until("what the child started", TIMEOUT, async || {
+    let traces: Traces = until("what the child started", async || {
         Ok(fs::read(&file)
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     })
-    .await
-    .unwrap();
+    .await;
     if let Some(signal) = signal {
         running(&traces);
         let pid = i32::try_from(child.id().unwrap()).unwrap();
         kill(Pid::from_raw(pid), signal).unwrap();
     }
-    let status = wait_until("the child's end", TIMEOUT, async || Ok(child.try_wait()?))
-        .await
-        .unwrap();
+    let status = until("the child's end", async || Ok(child.try_wait()?)).await;
     assert!(!status.success(), "the child was to fail");
     traces
 }

@@ -14,7 +14,7 @@ use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::{ControlPlane, Identity, Part, TIMEOUT, TestNamespace, wait_until};
+use nodelife_tests::{ControlPlane, Identity, Part, TestNamespace, until};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -219,23 +219,21 @@ impl Scene {
     }
 
     async fn wait_tainted(&self, node: &str) -> Timestamp {
-        wait_until(&format!("the taint of {node}"), TIMEOUT, async || {
+        until(&format!("the taint of {node}"), async || {
             Ok(self.tainted_at(node).await)
         })
         .await
-        .unwrap()
     }
 
     async fn wait_unknown(&self, node: &str) {
-        wait_until(&format!("{node} Unknown"), TIMEOUT, async || {
+        until(&format!("{node} Unknown"), async || {
             let conditions = self.node(node).await.status.unwrap().conditions;
             let unknown = |one: &k8s_openapi::api::core::v1::NodeCondition| {
                 one.type_ == "Ready" && one.status == "Unknown"
             };
             Ok(conditions.iter().flatten().any(unknown).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// The last of `nodes` is tainted when `zone`, asked at `asked`, said so.
@@ -275,7 +273,7 @@ impl Scene {
         let since: Timestamp = serde_json::from_value(failed["since"].clone()).unwrap();
         assert!(seconds(died, since).abs() <= CUT, "{died}: {failed:#}");
         let failed: Vec<Fate> = serde_json::from_value(failed["pods"].clone()).unwrap();
-        let deleted = wait_until(&format!("the end of {node}"), TIMEOUT, async || {
+        let deleted = until(&format!("the end of {node}"), async || {
             let pods = pods_on(&self.namespace, node).await;
             let deleted: BTreeMap<_, _> = evicted
                 .iter()
@@ -284,8 +282,7 @@ impl Scene {
             anyhow::ensure!(deleted.len() == evicted.len(), "deleted are {deleted:?}");
             Ok(Some(deleted))
         })
-        .await
-        .unwrap();
+        .await;
         let late = self.hearts.lateness().await;
         for fate in &evicted {
             let measured = seconds(died, deleted[&fate.name]);
@@ -389,14 +386,13 @@ impl Hearts {
     async fn new(client: Client) -> Self {
         let leases: Api<Lease> = Api::namespaced(client, "kube-node-lease");
         let count: usize = ZONES.iter().map(|(_, size)| size).sum();
-        let nodes = wait_until("the Leases of all nodes", TIMEOUT, async || {
+        let nodes = until("the Leases of all nodes", async || {
             let names = leases.list_metadata(&ListParams::default()).await?;
             let names = names.items.into_iter().map(|lease| lease.metadata.name);
             let names: BTreeSet<String> = names.flatten().collect();
             Ok((names.len() == count).then_some(names))
         })
-        .await
-        .unwrap();
+        .await;
         let late = Duration::ZERO;
         let beating = Arc::new(Mutex::new(Beating { nodes, late }));
         Self { leases, beating }

@@ -16,7 +16,7 @@ use nodelife_tests::connect_proxy::ConnectProxy;
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::kubectl::{Kubectl, Output, run};
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, wait_until};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, until};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -239,14 +239,13 @@ async fn impersonation_sends_all_its_headers() {
         .unwrap();
     // It may list nothing; the errors name the user of the requests.
     assert!(output.stderr.contains("nodes"), "{output:?}");
-    let seen = wait_until("the request in the audit log", TIMEOUT, async || {
+    let seen = until("the request in the audit log", async || {
         let events = desk.plane.audit_events()?;
         Ok(events.into_iter().find(|event| {
             event.username() == name && event.request_uri.starts_with("/api/v1/nodes")
         }))
     })
-    .await
-    .unwrap();
+    .await;
     let user = seen.impersonated_user.unwrap();
     assert_eq!(user.uid, "42");
     assert_eq!(user.extra["acme.test/reason"], ["ticket=7"]);
@@ -303,7 +302,7 @@ async fn server_warnings_are_printed_once_as_in_kubectl() {
         .await
         .unwrap();
     // The API server takes a moment to act on a policy.
-    let warning = wait_until("a warning of the policy", TIMEOUT, async || {
+    let warning = until("a warning of the policy", async || {
         let label = [
             "label",
             "node",
@@ -318,8 +317,7 @@ async fn server_warnings_are_printed_once_as_in_kubectl() {
             .find(|line| line.starts_with("Warning: "))
             .map(ToOwned::to_owned))
     })
-    .await
-    .unwrap();
+    .await;
     assert!(warning.ends_with("ask the owner first"), "{warning}");
 
     let output = kubectl.run(["nodelife", "drain", name]).await.unwrap();

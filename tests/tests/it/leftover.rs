@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use nodelife_tests::program::GoProgram;
-use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, until};
 use serde::{Deserialize, Serialize};
 
 use crate::child_process;
@@ -46,7 +46,7 @@ async fn ends_without_a_trace(how: &str, signal: Option<Signal>) {
     let name = "leftover::child";
     let running = |traces: &Traces| assert!(!traces.pids.is_empty());
     let traces = child_process::ended(name, how, signal, running).await;
-    wait_until("everything to be gone", TIMEOUT, async || {
+    until("everything to be gone", async || {
         let alive: Vec<_> = traces
             .pids
             .iter()
@@ -66,8 +66,7 @@ async fn ends_without_a_trace(how: &str, signal: Option<Signal>) {
         );
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 /// The test that the others start; by itself it has nothing to do.

@@ -6,7 +6,7 @@ use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, wait_until};
+use nodelife_tests::{ControlPlane, Identity, TestNamespace, until};
 use serde_json::{Value, json};
 
 const AUTHORIZER: &str = "NL-AUT-005";
@@ -74,13 +74,12 @@ async fn without_permission_to_impersonate_the_rest_is_reported() {
     admin.apply(&documents.to_string()).await.unwrap();
     let token = namespace.token("reader").await.unwrap();
     let kubectl = Kubectl::new(plane, &Identity::Token(token)).unwrap();
-    let report = wait_until("the reader's rights", TIMEOUT, async || {
+    let report = until("the reader's rights", async || {
         let report = audit(&kubectl, &["--probe"]).await;
         let skipped = report["skipped"].as_array().unwrap().len();
         Ok((skipped == 1).then_some(report))
     })
-    .await
-    .unwrap();
+    .await;
     // The shared API server runs with both.
     assert_eq!(rules(&report), Vec::<&str>::new());
     assert_eq!(report["skipped"][0]["rule"], RESTRICTION);
@@ -197,7 +196,7 @@ async fn register(plane: &ControlPlane, plural: &str, object: Value) {
 
 /// The plugin is off, and this refuses instead of it.
 async fn takes_its_place(kubectl: &Kubectl, who: &str) {
-    wait_until(&format!("the {who} at work"), TIMEOUT, async || {
+    until(&format!("the {who} at work"), async || {
         let report = audit(kubectl, &["--probe"]).await;
         let findings = report["findings"].as_array().unwrap();
         let finding = findings.iter().find(|one| one["rule"] == RESTRICTION);
@@ -206,8 +205,7 @@ async fn takes_its_place(kubectl: &Kubectl, who: &str) {
         };
         Ok((finding["evidence"]["deniedBy"] == who).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 /// The probe's node never came to be.

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, wait_until};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, until};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -71,15 +71,14 @@ async fn live_nodes_equal_those_of_a_snapshot() {
         serde_json::from_str::<Value>(&output.success().unwrap()).unwrap()
     };
     // Other tests change the same cluster; a finding may depend on their nodes.
-    let live = wait_until("two equal reports", TIMEOUT, async || {
+    let live = until("two equal reports", async || {
         let before = steady(report(&[]).await);
         let words = ["nodelife", "snapshot", "-o", file];
         kubectl.run(words).await?.success()?;
         let after = report(&[]).await;
         Ok((before == steady(after.clone())).then_some(after))
     })
-    .await
-    .unwrap();
+    .await;
     assert_eq!(steady(report(&["-f", file]).await), steady(live.clone()));
 
     let schema = include_str!("../../../docs/schema/NodesReport.json");
@@ -135,7 +134,7 @@ async fn the_right_to_list_nodes_and_pods_is_enough() {
     let shown = async |resource: &str, is_shown: fn(&Value) -> bool| {
         grant(resource).await;
         let what = format!("the report with the right to list {resource}");
-        wait_until(&what, TIMEOUT, async || {
+        until(&what, async || {
             let output = kubectl.run(words).await?;
             let Ok(report) = serde_json::from_str::<Value>(&output.stdout) else {
                 return Ok(None);
@@ -143,7 +142,6 @@ async fn the_right_to_list_nodes_and_pods_is_enough() {
             Ok(is_shown(&report["nodes"][0]).then_some((report, output.stderr)))
         })
         .await
-        .unwrap()
     };
     let (report, stderr) = shown("nodes", |_| true).await;
     assert_eq!(report["nodes"][0]["cpu"], json!({"allocatable": "4"}));
@@ -199,15 +197,14 @@ async fn watching_shows_new_pods_and_those_that_go() {
         })
     };
     let shows = async |text: &str| {
-        wait_until(&format!("{text} on the screen"), TIMEOUT, async || {
+        until(&format!("{text} on the screen"), async || {
             let shown = screen.lock().unwrap().screen().contents();
             anyhow::ensure!(shown.contains(text), "{shown}");
             // Drawn over in place: the header stands there once.
             assert_eq!(shown.matches("NAME").count(), 1, "{shown}");
             Ok(Some(()))
         })
-        .await
-        .unwrap();
+        .await;
     };
     shows("0/110").await;
     asking("web", &name).create(&namespace).await.unwrap();

@@ -11,7 +11,7 @@ use kube::api::{ObjectMeta, Patch, PatchParams};
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::{NAMESPACE, TLS_SECRET, WEBHOOK};
 use nodelife_tests::pki::{KeyAndCertificate, TestCa};
-use nodelife_tests::{ControlPlane, Installation, TIMEOUT, needs_kubernetes, wait_until};
+use nodelife_tests::{ControlPlane, Installation, needs_kubernetes, until};
 use serde_json::json;
 
 use crate::rotation::{accepted, publish};
@@ -29,13 +29,12 @@ async fn caller(plane: &ControlPlane, installation: &Installation<'_>) -> Client
 
 /// Waits for the replica's second certificate; no call is refused meanwhile.
 async fn followed(plane: &ControlPlane, caller: &Client) {
-    wait_until("calls over the next leaf", TIMEOUT, async || {
+    until("calls over the next leaf", async || {
         publish(caller, "caller", 1).await.unwrap();
         let log = std::fs::read_to_string(plane.folder().join("webhook.log"))?;
         Ok((log.matches("certificate loaded").count() >= 2).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 /// Applies the overlay; a request that the webhook does not answer is refused then.

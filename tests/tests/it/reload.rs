@@ -11,7 +11,7 @@ use k8s_openapi::ByteString;
 use nodelife_tests::installation::swap;
 use nodelife_tests::pki::{KeyAndCertificate, TestCa};
 use nodelife_tests::supervise::{Spec, Supervised};
-use nodelife_tests::{TIMEOUT, port, program, wait_until};
+use nodelife_tests::{port, program, until};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -59,12 +59,11 @@ impl Health {
             .start()
             .unwrap();
         let mut this = Self { program, address };
-        wait_until("the plain port", TIMEOUT, async || {
+        until("the plain port", async || {
             this.program.check()?;
             this.page("/livez").await.map(Some)
         })
-        .await
-        .unwrap();
+        .await;
         this
     }
 
@@ -124,12 +123,11 @@ impl Server {
 
     async fn serves(&mut self, what: &str, pair: &KeyAndCertificate) {
         let wanted = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap();
-        wait_until(what, TIMEOUT, async || {
+        until(what, async || {
             self.health.program.check()?;
             Ok((self.served().await? == wanted).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// How often a pair was refused.
@@ -141,12 +139,11 @@ impl Server {
     }
 
     async fn refuses(&mut self, what: &str, times: u64) {
-        wait_until(what, TIMEOUT, async || {
+        until(what, async || {
             self.health.program.check()?;
             Ok((self.refused().await? == times).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// The first line of the answer to the readiness probe.

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::{NAMESPACE, SELECTOR, manifests};
-use nodelife_tests::{ControlPlane, Installation, Part, TIMEOUT, needs_kubernetes, wait_until};
+use nodelife_tests::{ControlPlane, Installation, Part, TIMEOUT, needs_kubernetes, until};
 
 use crate::rotation::publish;
 
@@ -155,22 +155,20 @@ async fn remove(installation: &Installation<'_>, node: &Client, first: &[&str]) 
 
 /// Waits until the API server calls no webhook of ours.
 async fn accepted(node: &Client) {
-    wait_until("an accepted write", TIMEOUT, async || {
+    until("an accepted write", async || {
         publish(node, "writer", 2).await?;
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 /// Nothing of ours is left, in the whole cluster.
 async fn is_gone(installation: &Installation<'_>) {
     let namespaces: Api<Namespace> = Api::all(installation.admin.clone());
-    wait_until("the namespace's end", TIMEOUT, async || {
+    until("the namespace's end", async || {
         Ok(namespaces.get_opt(NAMESPACE).await?.is_none().then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     let kinds = [&KINDS[..], &["secret", "lease", "configmap"]].concat();
     let ours = ["get", &kinds.join(","), "-A", "-l", SELECTOR, "-o", "name"];
     assert_eq!(kubectl(installation, &ours).await, "");

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Service};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Error};
 use nodelife_tests::supervise::{Spec, Supervised};
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, program, wait_until};
+use nodelife_tests::{ControlPlane, Identity, program, until};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -93,12 +93,11 @@ async fn serve(plane: &ControlPlane) -> Supervised {
         .to_string_lossy()])
     .start()
     .unwrap();
-    wait_until("the webhook's port", TIMEOUT, async || {
+    until("the webhook's port", async || {
         tokio::net::TcpStream::connect((address, PORT)).await?;
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
     register(plane, &admin).await;
     webhook
 }
@@ -200,7 +199,7 @@ async fn register(plane: &ControlPlane, admin: &Client) {
         .unwrap();
     // The API server learns of a configuration a moment after it has stored it.
     let pods: Api<Pod> = Api::namespaced(admin.clone(), "default");
-    wait_until("the webhook to be called", TIMEOUT, async || {
+    until("the webhook to be called", async || {
         let params = PostParams {
             dry_run: true,
             ..PostParams::default()
@@ -210,8 +209,7 @@ async fn register(plane: &ControlPlane, admin: &Client) {
             .await?;
         Ok(made.spec.and_then(|spec| spec.tolerations).map(drop))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 fn pod(name: &str, tolerations: Option<Value>) -> Value {
@@ -323,12 +321,11 @@ async fn an_eviction_of_another_nodes_pod_is_denied_after_a_lookup() {
                 Err(error) => panic!("{error}"),
             };
             // The in-tree plugin reads an informer, which may be a moment behind.
-            let answer = wait_until("an answer about the pod", TIMEOUT, async || {
+            let answer = until("an answer about the pod", async || {
                 let (code, message) = evict().await;
                 Ok((name == "missing" || code != 404).then_some((code, message)))
             })
-            .await
-            .unwrap();
+            .await;
             codes.push(answer);
         }
     }

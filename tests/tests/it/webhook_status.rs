@@ -8,7 +8,7 @@ use nodelife_tests::installation::{NAMESPACE, Replica, TLS_SECRET, WEBHOOK};
 use nodelife_tests::kubectl::Output;
 use nodelife_tests::pki::{KeyAndCertificate, TestCa};
 use nodelife_tests::supervise::tail;
-use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, Installation, TIMEOUT, until, wait_until};
 use serde_json::{Value, json};
 
 use crate::monitoring::API_SERVER;
@@ -282,7 +282,7 @@ impl Here<'_> {
 
     /// Nothing is wrong, and the real call was answered.
     async fn sound(&self) {
-        wait_until("a sound installation", TIMEOUT, async || {
+        until("a sound installation", async || {
             let (output, report) = self.status().await?;
             anyhow::ensure!(output.status == Some(0), "{report}");
             let links = report["links"].as_array().unwrap();
@@ -290,14 +290,13 @@ impl Here<'_> {
             anyhow::ensure!(well && links.len() > 7, "{report}");
             Ok(Some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// The link is found in this state and says so; gives the whole link. The table, for
     /// people, says the same.
     async fn finds(&self, name: &str, state: &str, words: &str) -> Value {
-        let link = wait_until(name, TIMEOUT, async || {
+        let link = until(name, async || {
             let (output, report) = self.status().await?;
             let links = report["links"].as_array().unwrap().clone();
             let link = links.into_iter().find(|one| one["name"] == name);
@@ -312,8 +311,7 @@ impl Here<'_> {
             assert_eq!(output.status, Some(if broken { 3 } else { 0 }), "{report}");
             Ok(link)
         })
-        .await
-        .unwrap();
+        .await;
         let table = ["nodelife", "webhook", "status"];
         let table = self.installation.kubectl.run(table).await.unwrap().stdout;
         let row = table.lines().find(|line| line.starts_with(name)).unwrap();

@@ -14,7 +14,7 @@ use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{BudgetCounts, BudgetFixture, PodFixture};
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::proxy::{Fault, FaultRule};
-use nodelife_tests::{Identity, TIMEOUT, wait_until};
+use nodelife_tests::{Identity, until};
 use serde_json::json;
 
 use super::support::{
@@ -48,7 +48,7 @@ pub(crate) async fn an_operators_pod_is_tried_once_and_evicted_when_allowed() {
         .await
         .unwrap();
     let drain = start(&env, &[&node, "--force"]);
-    wait_until("the attempt, and the other gone", TIMEOUT, async || {
+    until("the attempt, and the other gone", async || {
         let evictions = env.evictions().await;
         let tried = evictions
             .iter()
@@ -56,8 +56,7 @@ pub(crate) async fn an_operators_pod_is_tried_once_and_evicted_when_allowed() {
         let left = env.pods_on(&node).await.len();
         Ok((tried && left == 1).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     // The operator has another primary now.
     write_status(ns, "db", status(2)).await.unwrap();
     let (code, stderr) = end(&env, drain).await;
@@ -112,15 +111,14 @@ pub(crate) async fn a_policys_denial_is_final_and_quoted() {
     let binding = serde_json::from_value(binding).unwrap();
     bindings.create(&how, &binding).await.unwrap();
     // The API server learns of it by a watch of its own.
-    wait_until("the policy to be heeded", TIMEOUT, async || {
+    until("the policy to be heeded", async || {
         let output = env.drain(&[&node, "--force", "--dry-run=server"]).await;
         Ok(output
             .stderr
             .contains("not before the backup")
             .then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     let asked = env.evictions().await.len();
     let output = env.drain(&[&node, "--force"]).await;
     assert_eq!(output.status, Some(7), "{}", output.stderr);
@@ -239,11 +237,10 @@ pub(crate) async fn a_block_is_reported_once_across_retries() {
     // What is over before a line could be written about it is not told.
     stderr.wait_for(&[&told]).await;
     for done in 1..=tries {
-        wait_until("a refusal", TIMEOUT, async || {
+        until("a refusal", async || {
             Ok((proxy.struck() >= done).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
         // Another state of the budget is worth another try.
         for status in [blocked(), open()] {
             write_status(&env.namespace, "web", status).await.unwrap();
@@ -320,7 +317,7 @@ pub(crate) async fn a_throttled_eviction_is_retried_and_not_called_blocked() {
         .unwrap();
     // The API server says so when it goes by it (pkg/util/flowcontrol/apf_controller.go,
     // `presyncFlowSchemaStatus`).
-    wait_until("the flow schema to be heeded", TIMEOUT, async || {
+    until("the flow schema to be heeded", async || {
         let status = schemas.get(&name).await?.status.unwrap_or_default();
         let mut conditions = status.conditions.into_iter().flatten();
         let heeded = conditions.any(|condition| {
@@ -328,8 +325,7 @@ pub(crate) async fn a_throttled_eviction_is_retried_and_not_called_blocked() {
         });
         Ok(heeded.then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     let user = Identity::User {
         name: format!("{name}-user"),
         groups: Vec::new(),
@@ -338,23 +334,21 @@ pub(crate) async fn a_throttled_eviction_is_retried_and_not_called_blocked() {
     let kubectl = Kubectl::with_kubeconfig(kubeconfig, env.plane.folder()).unwrap();
     let story = async {
         // Until somebody is there an eviction is let in, and asked for in vain.
-        wait_until("the level to be full", TIMEOUT, async || {
+        until("the level to be full", async || {
             let output = env.drain(&[&node, "--force", "--dry-run=server"]).await;
             let full = output.stderr.contains("priority and fairness");
             Ok(full.then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
 
         let already = env.evictions().await.len();
         let drain = start(&env, &[&node, "--force"]);
-        wait_until("two evictions sent back", TIMEOUT, async || {
+        until("two evictions sent back", async || {
             let evictions = env.evictions().await;
             let sent_back = evictions.iter().skip(already).filter(|e| e.code() == 429);
             Ok((sent_back.count() >= 2).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
         let now = DeleteParams::default();
         schemas.delete(&name, &now).await.unwrap();
         levels.delete(&name, &now).await.unwrap();

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
-use nodelife_tests::{AuditEvent, ControlPlane, TIMEOUT, wait_until};
+use nodelife_tests::{AuditEvent, ControlPlane, until};
 use serde_json::json;
 
 use super::support::{
@@ -60,15 +60,14 @@ fn process(text: &str) -> &str {
 }
 
 async fn wait_until_ended(process: &str) {
-    wait_until("the gate's process gone", TIMEOUT, async || {
+    until("the gate's process gone", async || {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
         // Nobody may collect what its parent left behind.
         Ok(stat
             .map_or(true, |stat| stat.contains(") Z "))
             .then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 /// A child of the shell, which would outlive it.

@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, WatchEvent, WatchParams};
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
-use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, until};
 use serde_json::json;
 
 use super::support::{TestEnvironment, two_nodes};
@@ -87,13 +87,12 @@ pub(crate) async fn nodes_drained_at_once_share_a_budget() {
     }
     // A new node is Ready before the taint is taken off it that keeps pods away.
     for name in &nodes {
-        wait_until(&format!("no taint on {name}"), TIMEOUT, async || {
+        until(&format!("no taint on {name}"), async || {
             let node = Api::<Node>::all(client.clone()).get(name).await?;
             let taints = node.spec.and_then(|spec| spec.taints);
             Ok(taints.is_none_or(|taints| taints.is_empty()).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
     let before = WorkloadFixture::deployment("web", 10)
         .pod_spec(json!({"nodeSelector": {"pool": pool}}))

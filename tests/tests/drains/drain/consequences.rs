@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{ResourceQuota, Service};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
-use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, until};
 use serde_json::json;
 
 use super::support::{TestEnvironment, environment_with_node, report};
@@ -23,12 +23,11 @@ pub(crate) async fn the_last_ready_pod_stays_while_a_quota_refuses_replacements(
     let quotas: Api<ResourceQuota> = ns.api();
     let quota = serde_json::from_value(quota).unwrap();
     quotas.create(&PostParams::default(), &quota).await.unwrap();
-    wait_until("the quota", TIMEOUT, async || {
+    until("the quota", async || {
         let status = quotas.get("q").await?.status.and_then(|status| status.hard);
         Ok(status.filter(|hard| !hard.is_empty()).map(|_| ()))
     })
-    .await
-    .unwrap();
+    .await;
     let before = env.pods_on(&node).await;
     let output = env.drain(&[&node, "--timeout=20s"]).await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);

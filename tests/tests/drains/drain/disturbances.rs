@@ -15,7 +15,7 @@ use nix::sys::signal::Signal;
 use nodelife_tests::fixture::pod::{is_ready, running};
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture, node};
-use nodelife_tests::{ControlPlane, Part, TIMEOUT, seed, wait_until};
+use nodelife_tests::{ControlPlane, Part, TIMEOUT, seed, until, wait_until};
 use serde_json::{Value, json};
 
 use super::lock::expire_locks;
@@ -365,13 +365,12 @@ impl Disturbed {
         }
         self.wait_for_heartbeats().await;
         let nodes = self.nodes();
-        wait_until("the nodes Ready", TIMEOUT, async || {
+        until("the nodes Ready", async || {
             let all = nodes.list(&ListParams::default()).await?.items;
             let ready = all.iter().filter(|found| node::is_ready(found)).count();
             Ok((ready == NODES + OTHERS).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
         self.report_pods_ready().await;
         for (app, replicas) in &self.replicas {
             wait_ready(&self.env.namespace, app, *replicas as usize)

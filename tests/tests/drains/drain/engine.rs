@@ -9,7 +9,7 @@ use nodelife_drain::{
     Drain, DrainIdentity, DrainRequest, DrainSettings, DrainStatus, Level, NodeSelection, Prepared,
     Reporter, UndoSettings, prepare, select_nodes, undo_drain,
 };
-use nodelife_tests::{Identity, TIMEOUT, wait_until};
+use nodelife_tests::{Identity, until};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
@@ -124,11 +124,10 @@ async fn a_drain_goes_on_where_another_process_left_it() {
 
     let (told, stop) = second.start(ready(&cluster, &node).await, "maintenance");
     let cordoned = format!("node/{node}: cordoned");
-    wait_until("the cordon is its own", TIMEOUT, async || {
+    until("the cordon is its own", async || {
         Ok(told.has(&cordoned).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     assert_eq!(lock_on(&env, &node).await, Some(lock), "another run's");
     stop.send(()).unwrap();
     assert_eq!(

@@ -9,7 +9,7 @@ use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule, Gate, Proxy};
 use nodelife_tests::seed;
-use nodelife_tests::{TIMEOUT, wait_until};
+use nodelife_tests::until;
 use serde_json::json;
 
 use nodelife_tests::Parts;
@@ -114,18 +114,13 @@ pub(crate) async fn a_drain_survives_an_api_server_restart() {
         .create(env.namespace.client())
         .await
         .unwrap();
-    let free = PodFixture::new("free")
-        .running_on(&node)
-        .create(&env.namespace)
-        .await
-        .unwrap();
+    let free = env.running("free", &node).await;
     let held = blocked_pod(&env, &node).await;
     let drain = start(&env, &[&node, "--force"]);
-    wait_until("the free pod gone", TIMEOUT, async || {
+    until("the free pod gone", async || {
         Ok(env.pods().get_opt("free").await?.is_none().then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     plane.kill(nodelife_tests::Part::ApiServer).await.unwrap();
     plane.start(nodelife_tests::Part::ApiServer).await.unwrap();
     write_status(&env.namespace, "web", open()).await.unwrap();
@@ -332,7 +327,7 @@ pub(crate) async fn a_late_answer_to_an_older_list_ends_no_drain() {
     };
     let reached = async |gate: &Gate| {
         let is_reached = async || Ok(gate.is_reached().then_some(()));
-        wait_until("a list", TIMEOUT, is_reached).await.unwrap();
+        until("a list", is_reached).await;
     };
     let watches = Gate::opened();
     let watch = FaultRule::new(Fault::HoldBody(watches.clone()));
@@ -353,11 +348,10 @@ pub(crate) async fn a_late_answer_to_an_older_list_ends_no_drain() {
     let unseen = bind("unseen").await;
     older.open();
     newer.open();
-    wait_until("the unseen pod gone", TIMEOUT, async || {
+    until("the unseen pod gone", async || {
         Ok(env.pods().get_opt("unseen").await?.is_none().then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     watches.open();
     let (status, stderr) = end(&env, drain).await;
     assert_eq!(status, Some(0), "{stderr}");

@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::{Identity, TIMEOUT, wait_until};
+use nodelife_tests::{Identity, until};
 use serde_json::json;
 
 use super::support::{
@@ -71,11 +71,7 @@ pub(crate) async fn a_replacement_on_another_node_is_never_evicted() {
     wait_for_cordon(&env, &node).await;
     let now = DeleteParams::default().grace_period(0);
     env.pods().delete("web", &now).await.unwrap();
-    let new = PodFixture::new("web")
-        .running_on(&other)
-        .create(&env.namespace)
-        .await
-        .unwrap();
+    let new = env.running("web", &other).await;
     write_status(&env.namespace, "web", open()).await.unwrap();
     let (status, stderr) = end(&env, drain).await;
     assert_eq!(status, Some(0), "{stderr}");
@@ -98,11 +94,10 @@ pub(crate) async fn a_pod_bound_late_is_evicted_too() {
         .create(&env.namespace)
         .await
         .unwrap();
-    wait_until("the late pod gone", TIMEOUT, async || {
+    until("the late pod gone", async || {
         Ok(env.pods().get_opt("late").await?.is_none().then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     write_status(&env.namespace, "web", open()).await.unwrap();
     let (status, stderr) = end(&env, drain).await;
     assert_eq!(status, Some(0), "{stderr}");
@@ -158,11 +153,7 @@ pub(crate) async fn daemon_sets_of_other_api_groups_are_left_alone() {
 #[tokio::test]
 pub(crate) async fn a_pod_deleted_in_a_terminating_namespace_is_gone() {
     let (env, node) = environment_with_node("terminating").await;
-    let pod = PodFixture::new("held")
-        .running_on(&node)
-        .create(&env.namespace)
-        .await
-        .unwrap();
+    let pod = env.running("held", &node).await;
     let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> =
         kube::Api::all(env.namespace.client().clone());
     // No namespace controller runs, so it stays like this.

@@ -9,7 +9,7 @@ use kube::api::{ListParams, Patch, PatchParams, WatchParams};
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
-use nodelife_tests::{AuditEvent, ControlPlane, TIMEOUT, wait_until};
+use nodelife_tests::{AuditEvent, ControlPlane, until};
 use serde_json::json;
 
 use super::support::{
@@ -264,12 +264,11 @@ pub(crate) async fn an_opened_budget_is_used_within_a_second() {
         };
         let open = async { write_status(ns, "web", status(1)).await.unwrap() };
         tokio::join!(seen, open);
-        wait_until("the eviction", TIMEOUT, async || {
+        until("the eviction", async || {
             let left = env.pods_on(&node).await.len();
             Ok((left == OPENINGS - i).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
     let (code, stderr) = end(&env, drain).await;
     assert_eq!(code, Some(0), "{stderr}");
@@ -315,15 +314,14 @@ pub(crate) async fn an_aborted_drain_leaves_an_event() {
     let pod = blocked_pod(&env, &node).await;
     let output = env.drain(&[&node, "--force", "--blocked-timeout=1s"]).await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
-    let events = wait_until("the event", TIMEOUT, async || {
+    let events = until("the event", async || {
         let events = events_on(&env, &node).await;
         let reasons: Vec<String> = events.into_iter().map(|(_, reason, _)| reason).collect();
         Ok(reasons
             .contains(&"DrainStopped".to_owned())
             .then_some(reasons))
     })
-    .await
-    .unwrap();
+    .await;
     assert!(!events.contains(&"Drained".to_owned()), "{events:?}");
     env.check(&[pod]).await;
 }

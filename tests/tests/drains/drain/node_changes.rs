@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use nodelife_core::node_marks::CORDONED_BY;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule, Gate};
-use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, until};
 use serde_json::json;
 
 use nodelife_tests::Parts;
@@ -74,11 +74,10 @@ async fn wait_until_evicted(env: &TestEnvironment, node: &str) -> k8s_openapi::a
     // Its status is nobody's: the drain may be faster than whoever writes it.
     let pod = PodFixture::new("free").bound_to(node);
     let pod = pod.create(&env.namespace).await.unwrap();
-    wait_until("the free pod gone", TIMEOUT, async || {
+    until("the free pod gone", async || {
         Ok(env.pods().get_opt("free").await?.is_none().then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     pod
 }
 
@@ -91,11 +90,10 @@ pub(crate) async fn a_node_that_is_deleted_before_its_taint_ends_no_other_drain(
     proxy.fault(taint.path(&format!("/nodes/{b}")).times(1));
     let mut drain = start(&env, &[&a, &b, "--force", HOLD]);
     let mut stderr = Stderr::of(&env, &mut drain);
-    wait_until("the taint of the second node", TIMEOUT, async || {
+    until("the taint of the second node", async || {
         Ok(gate.is_reached().then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     let all = nodes(&env);
     all.delete(&b, &DeleteParams::default()).await.unwrap();
     gate.open();
@@ -270,11 +268,10 @@ pub(crate) async fn changes_between_list_and_cordon_are_seen() {
     });
     // None waits for its turn, so that all are cordoned at once.
     let drain = start(&env, &[&a, &b, &c, &d, "--concurrency=4"]);
-    wait_until("the cordons of three nodes", TIMEOUT, async || {
+    until("the cordons of three nodes", async || {
         Ok(gates.iter().all(Gate::is_reached).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     let changed = nodes(&env);
     let labels = json!({"metadata": {"labels": {"news": "yes"}}});
     let cordon = json!({"spec": {"unschedulable": true}});

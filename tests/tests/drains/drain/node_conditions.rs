@@ -5,7 +5,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use nodelife_tests::fixture::PodFixture;
 use nodelife_tests::fixture::budget::write_status;
-use nodelife_tests::{TIMEOUT, wait_until};
+use nodelife_tests::until;
 use serde_json::json;
 
 use super::support::{
@@ -31,11 +31,10 @@ async fn conditions_follow_the_drain_and_undo_removes_them() {
     let (env, node) = environment_with_node("conditions").await;
     let pod = blocked_pod(&env, &node).await;
     let drain = start(&env, &[&node, "--force", "--node-conditions"]);
-    wait_until("the condition DrainInProgress", TIMEOUT, async || {
+    until("the condition DrainInProgress", async || {
         Ok((conditions(&env, &node).await == ["DrainInProgress"]).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     write_status(&env.namespace, "web", open()).await.unwrap();
     let (status, stderr) = end(&env, drain).await;
     assert_eq!(status, Some(0), "{stderr}");

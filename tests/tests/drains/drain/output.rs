@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use nix::pty::{Winsize, openpty};
 use nodelife_tests::fixture::PodFixture;
 use nodelife_tests::fixture::budget::write_status;
-use nodelife_tests::{TIMEOUT, wait_until};
+use nodelife_tests::{TIMEOUT, until};
 
 use super::support::{
     CORDON, EVICT, READ, Stderr, apart_with_node, blocked_pod, conforms, end,
@@ -25,15 +25,14 @@ pub(crate) async fn the_node_has_events_of_its_drain() {
         "budget {ns}/web: 2 unhealthy pods: web-2 is not scheduled; web-3 is not scheduled"
     );
     stderr.wait_for(&[&lacks]).await;
-    wait_until("the event of the block", TIMEOUT, async || {
+    until("the event of the block", async || {
         let events = events_on(&env, &node).await;
         Ok(events
             .iter()
             .any(|(_, reason, _)| reason == "DrainBlocked")
             .then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     write_status(&env.namespace, "web", open()).await.unwrap();
     let ((status, _), ()) = tokio::join!(end(&env, drain), stderr.read_to_end());
     let stderr = stderr.text;
@@ -68,11 +67,7 @@ pub(crate) async fn the_node_has_events_of_its_drain() {
 #[tokio::test]
 pub(crate) async fn a_drain_without_permission_to_write_events_warns() {
     let (mut env, node) = apart_with_node("no-events").await;
-    let pod = nodelife_tests::fixture::PodFixture::new("web")
-        .running_on(&node)
-        .create(&env.namespace)
-        .await
-        .unwrap();
+    let pod = env.running("web", &node).await;
     env.act_with(&[READ, EVICT, CORDON]).await;
     let output = env.drain(&[&node, "--force"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
@@ -124,12 +119,11 @@ async fn a_terminal_shows_the_waiting_pod_and_its_budget() {
         })
     };
     let ns = &env.namespace.name;
-    wait_until("the line of the pod", TIMEOUT, async || {
+    until("the line of the pod", async || {
         let shown = shown.lock().unwrap();
         Ok((shown.contains("0 of 1 pods gone") && shown.contains("  blocked  ")).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     write_status(&env.namespace, "web", open()).await.unwrap();
     let ended = tokio::time::timeout(TIMEOUT, drain.wait_with_output()).await;
     let status = ended.expect("the drain did not end").unwrap().status.code();

@@ -9,7 +9,7 @@ use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture};
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::proxy::{Fault, FaultRule};
-use nodelife_tests::{AuditEvent, ControlPlane, Identity, TIMEOUT, wait_until};
+use nodelife_tests::{AuditEvent, ControlPlane, Identity, until};
 use serde_json::json;
 
 use nodelife_tests::Parts;
@@ -26,11 +26,7 @@ const READ_OTHERS: Permission = ("read", "get,list,watch", "nodes,pods");
 #[tokio::test]
 pub(crate) async fn nothing_is_evicted_if_the_cordon_is_forbidden() {
     let (mut env, node) = apart_with_node("no-patch").await;
-    let pod = PodFixture::new("web")
-        .running_on(&node)
-        .create(&env.namespace)
-        .await
-        .unwrap();
+    let pod = env.running("web", &node).await;
     // All that a drain needs but `patch nodes`.
     env.act_with(&[READ, EVICT]).await;
     let output = env.drain(&[&node, "--force"]).await;
@@ -52,11 +48,7 @@ pub(crate) async fn nothing_is_evicted_if_the_cordon_is_forbidden() {
 pub(crate) async fn a_drain_works_without_permission_to_read_budgets() {
     let (mut env, node) = apart_with_node("no-budgets").await;
     let web = blocked_pod(&env, &node).await;
-    let free = PodFixture::new("free")
-        .running_on(&node)
-        .create(&env.namespace)
-        .await
-        .unwrap();
+    let free = env.running("free", &node).await;
     env.act_with(&[READ_OTHERS, EVICT, CORDON]).await;
 
     let output = env
@@ -117,12 +109,11 @@ pub(crate) async fn a_drain_works_without_permission_to_watch_budgets() {
 async fn drain_past_a_budget(env: &TestEnvironment, node: &str) -> String {
     let mut drain = start(env, &[node, "--force"]);
     let mut stderr = Stderr::of(env, &mut drain);
-    wait_until("a refused eviction", TIMEOUT, async || {
+    until("a refused eviction", async || {
         let tries = env.evictions().await;
         Ok(tries.iter().find(|event| event.code() == 429).map(drop))
     })
-    .await
-    .unwrap();
+    .await;
     write_status(&env.namespace, "web", open()).await.unwrap();
     stderr.read_to_end().await;
     assert_eq!(end(env, drain).await.0, Some(0), "{}", stderr.text);

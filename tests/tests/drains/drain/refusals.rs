@@ -15,11 +15,7 @@ pub(crate) async fn all_refusals_are_reported_at_once_and_nothing_is_written() {
         .await
         .unwrap();
     let ns = &env.namespace;
-    PodFixture::new("bare")
-        .running_on(&node)
-        .create(ns)
-        .await
-        .unwrap();
+    env.running("bare", &node).await;
     PodFixture::new("scratch")
         .running_on(&other)
         .spec(json!({"volumes": [{"name": "tmp", "emptyDir": {}}]}))
@@ -102,11 +98,7 @@ async fn a_dry_run_prints_the_true_plan_and_writes_nothing() {
 #[tokio::test]
 pub(crate) async fn two_budgets_on_a_pod_are_named_before_the_cordon() {
     let (env, node) = environment_with_node("two-budgets").await;
-    PodFixture::new("web")
-        .running_on(&node)
-        .create(&env.namespace)
-        .await
-        .unwrap();
+    env.running("web", &node).await;
     let status = BudgetCounts {
         expected: 3,
         healthy: 3,

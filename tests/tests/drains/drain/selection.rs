@@ -15,16 +15,8 @@ use super::support::{
 pub(crate) async fn a_partial_drain_leaves_impossible_pods_and_exits_with_7() {
     let (env, node) = environment_with_node("partial").await;
     let ns = &env.namespace;
-    let held = PodFixture::new("held")
-        .running_on(&node)
-        .create(ns)
-        .await
-        .unwrap();
-    let free = PodFixture::new("free")
-        .running_on(&node)
-        .create(ns)
-        .await
-        .unwrap();
+    let held = env.running("held", &node).await;
+    let free = env.running("free", &node).await;
     let status = BudgetCounts {
         expected: 1,
         healthy: 1,
@@ -53,21 +45,13 @@ pub(crate) async fn a_partial_drain_leaves_impossible_pods_and_exits_with_7() {
 pub(crate) async fn a_blocked_pod_delays_no_other_pod() {
     let (env, node) = environment_with_node("left-behind").await;
     let ns = &env.namespace;
-    let held = PodFixture::new("held")
-        .running_on(&node)
-        .create(ns)
-        .await
-        .unwrap();
+    let held = env.running("held", &node).await;
     PodFixture::new("held-2")
         .app("held")
         .create(ns)
         .await
         .unwrap();
-    let free = PodFixture::new("free")
-        .running_on(&node)
-        .create(ns)
-        .await
-        .unwrap();
+    let free = env.running("free", &node).await;
     let status = BudgetCounts {
         expected: 2,
         healthy: 1,
@@ -267,11 +251,7 @@ pub(crate) async fn a_stuck_node_delays_no_other_with_concurrency() {
         .create(ns)
         .await
         .unwrap();
-    let free = PodFixture::new("free")
-        .running_on(&second)
-        .create(ns)
-        .await
-        .unwrap();
+    let free = env.running("free", &second).await;
     let arguments: [&str; 5] = [&first, &second, "--force", "-o=json", "--timeout=20s"];
     let output = env
         .drain(&[&arguments[..], &["--concurrency=2"]].concat())

@@ -5,7 +5,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
 use nodelife_tests::proxy::{Fault, FaultRule};
-use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, until};
 use serde_json::json;
 
 use nodelife_tests::Parts;
@@ -60,12 +60,11 @@ pub(crate) async fn a_rollout_moves_a_single_replica_without_downtime() {
     let deployments: Api<Deployment> = env.namespace.api();
     let web = deployments.get("web").await.unwrap();
     assert_eq!(web.spec.replicas, Some(1));
-    wait_until("one pod", TIMEOUT, async || {
+    until("one pod", async || {
         let there = env.pods_on(&other).await;
         Ok((there.len() == 1).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     env.check(&before).await;
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
-use nodelife_tests::{TIMEOUT, wait_until};
+use nodelife_tests::until;
 use serde_json::json;
 
 use super::support::{
@@ -27,11 +27,10 @@ async fn silent(
 }
 
 async fn wait_for_silence(proxy: &Proxy) {
-    wait_until("a request without an answer", TIMEOUT, async || {
+    until("a request without an answer", async || {
         Ok((proxy.struck() > 0).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 /// Number 11: the first Ctrl-C waits for the answers to what was sent, the second does not.
@@ -104,12 +103,11 @@ async fn a_pod_within_its_grace_period_is_not_stuck() {
     let pod = pod.spec(json!({"terminationGracePeriodSeconds": 3600}));
     let pod = pod.create(&env.namespace).await.unwrap();
     let drain = start(&env, &[&node, "--force"]);
-    wait_until("the pod to be on its way", TIMEOUT, async || {
+    until("the pod to be on its way", async || {
         let pod = env.pods().get("slow").await?;
         Ok(pod.metadata.deletion_timestamp.map(drop))
     })
-    .await
-    .unwrap();
+    .await;
     interrupt(&drain);
     let (status, stderr) = end(&env, drain).await;
     assert_eq!(status, Some(130), "{stderr}");

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
-use nodelife_tests::{TIMEOUT, wait_until};
+use nodelife_tests::until;
 use serde_json::json;
 
 use super::support::{
@@ -86,11 +86,10 @@ pub(crate) async fn a_node_that_only_budgets_block_makes_way() {
     let (env, slow, other, free) = two("makes-way").await;
     let held = blocked_pod(&env, &slow).await;
     let drain = start(&env, &[&slow, &other, "--force"]);
-    wait_until("the second node empty", TIMEOUT, async || {
+    until("the second node empty", async || {
         Ok(env.pods_on(&other).await.is_empty().then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     assert!(env.is_cordoned(&slow).await);
     write_status(&env.namespace, "web", open()).await.unwrap();
     let (status, stderr) = end(&env, drain).await;

@@ -6,7 +6,7 @@ use nix::pty::openpty;
 use nix::sys::signal::Signal;
 use nodelife_tests::fixture::PodFixture;
 use nodelife_tests::fixture::budget::write_status;
-use nodelife_tests::{TIMEOUT, wait_until};
+use nodelife_tests::{TIMEOUT, until};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
 
@@ -79,11 +79,10 @@ async fn terminals_that_stand_still_delay_no_drain_and_no_signal() {
         .stderr(stderr.slave);
     let drain = command.spawn().unwrap();
     drop(command);
-    wait_until("all but one pod gone", TIMEOUT, async || {
+    until("all but one pod gone", async || {
         Ok((env.pods_on(&node).await.len() == 1).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     send(&drain, Signal::SIGHUP);
     assert_eq!(status_of(drain).await, Some(130));
     assert_eq!(lock_on(&env, &node).await, None);

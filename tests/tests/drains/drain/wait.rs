@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, PostParams};
 use nodelife_tests::fixture::{
     BudgetCounts, BudgetFixture, NodeFixture, PodFixture, WorkloadFixture,
 };
-use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, until};
 use serde_json::{Value, json};
 
 use super::support::{Stderr, TestEnvironment, end, start, two_nodes};
@@ -271,11 +271,10 @@ pub(crate) async fn wait_volumes_ends_when_volumes_are_detached() {
     let arguments = [node.as_str(), "--force", "--wait-volumes"];
     let drain = env.drain(&arguments);
     let detach = async {
-        wait_until("the pod to be gone", TIMEOUT, async || {
+        until("the pod to be gone", async || {
             Ok(env.pods_on(&node).await.is_empty().then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
         let attachments: Api<VolumeAttachment> = Api::all(env.namespace.client().clone());
         let now = DeleteParams::default();
         attachments.delete(&volume, &now).await.unwrap();
@@ -308,11 +307,10 @@ pub(crate) async fn a_daemon_set_pods_volume_delays_no_drain() {
     let drain = env.drain(&arguments);
     let attachments: Api<VolumeAttachment> = Api::all(ns.client().clone());
     let detach = async {
-        wait_until("the pod to be gone", TIMEOUT, async || {
+        until("the pod to be gone", async || {
             Ok((env.pods_on(&node).await.len() == 1).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
         attachments
             .delete(&volume, &DeleteParams::default())
             .await

@@ -11,7 +11,7 @@ use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::NAMESPACE;
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
 use nodelife_tests::supervise::Supervised;
-use nodelife_tests::{ControlPlane, Part, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, Part, TIMEOUT, until};
 use serde_json::{Value, json};
 
 use super::support::{Controller, NAME, USER};
@@ -54,7 +54,7 @@ async fn reports_equal_an_audit_and_follow_a_fault() {
     let lost = FaultRule::new(Fault::Drop).method(Method::POST);
     proxy.fault(lost.path("/events").times(1));
     set_zone(&controller, Value::Null).await;
-    wait_until("the fault in the report", TIMEOUT, async || {
+    until("the fault in the report", async || {
         let report = controller
             .get(&["clusterreport", "nodelife-node-worker-1"])
             .await?;
@@ -68,8 +68,7 @@ async fn reports_equal_an_audit_and_follow_a_fault() {
         );
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
     equal(&controller).await;
     events(&controller, "AuditFinding").await;
     assert!(proxy.struck() > 0, "no Event was lost");
@@ -87,14 +86,13 @@ async fn reports_equal_an_audit_and_follow_a_fault() {
         .unwrap()
         .success()
         .unwrap();
-    wait_until("the end of the node's report", TIMEOUT, async || {
+    until("the end of the node's report", async || {
         let reports = reports(&controller).await?;
         let is_gone = !reports.contains("nodelife-node-worker-1");
         anyhow::ensure!(is_gone, "there are {reports:?}");
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
     program.terminate(TIMEOUT).await.unwrap();
     assert_eq!(
         controller.leader().await.unwrap(),
@@ -120,19 +118,18 @@ async fn set_zone(controller: &Controller<'_>, zone: Value) {
 }
 
 async fn logs(program: &Supervised, text: &str) {
-    wait_until(text, TIMEOUT, async || {
+    until(text, async || {
         let log = fs::read_to_string(program.log())?;
         let count = log.matches(text).count();
         anyhow::ensure!(count == 1, "{count} times in\n{log}");
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 /// Waits for an Event of this reason about the planted fault.
 async fn events(controller: &Controller<'_>, reason: &str) {
-    wait_until(reason, TIMEOUT, async || {
+    until(reason, async || {
         let selector = format!("reason={reason}");
         let words = [
             "get",
@@ -157,8 +154,7 @@ async fn events(controller: &Controller<'_>, reason: &str) {
         anyhow::ensure!(is_there, "the Events are {notes:#?}");
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 /// Names of the reports.
@@ -172,53 +168,48 @@ async fn reports(controller: &Controller<'_>) -> anyhow::Result<BTreeSet<String>
 /// Waits until the reports hold the findings of an audit by the plugin: rule, outcome, object; and
 /// the rules that were not checked.
 async fn equal(controller: &Controller<'_>) {
-    wait_until(
-        "the findings of an audit in the reports",
-        TIMEOUT,
-        async || {
-            let audit = controller.audit().await?;
-            let mut expected = BTreeSet::new();
-            for finding in audit["findings"].as_array().unwrap() {
-                let severity = match finding["severity"].as_str().unwrap() {
-                    "error" => "high",
-                    "warning" => "medium",
-                    _ => "info",
-                };
-                let subject = &finding["subject"];
-                let kind = subject["kind"].as_str().unwrap().to_lowercase();
-                let namespace = subject["namespace"].as_str().map(|name| format!("{name}/"));
-                let namespace = namespace.unwrap_or_default();
-                let name = subject["name"].as_str().unwrap();
-                let object = format!("{kind}/{namespace}{name}");
-                let rule = finding["rule"].as_str().unwrap();
-                expected.insert(format!("{rule} {severity} {object}"));
-            }
-            for skipped in audit["skipped"].as_array().unwrap() {
-                expected.insert(format!("{} - skipped", skipped["rule"].as_str().unwrap()));
-            }
-            let reports = controller.get(&["clusterreports"]).await?;
-            let reports = reports["items"].as_array().unwrap();
-            let results = reports.iter().filter_map(|one| one["results"].as_array());
-            let found: BTreeSet<String> = results
-                .flatten()
-                .map(|result| {
-                    let severity = result["severity"].as_str().unwrap_or("-");
-                    let subject = result["properties"]["subject"].as_str().unwrap();
-                    format!("{} {severity} {subject}", result["rule"].as_str().unwrap())
-                })
-                .collect();
-            anyhow::ensure!(
-                found == expected,
-                "only in the reports: {:?}; only in the audit: {:?}",
-                found.difference(&expected).collect::<Vec<_>>(),
-                expected.difference(&found).collect::<Vec<_>>()
-            );
-            anyhow::ensure!(!found.is_empty(), "there are no findings at all");
-            Ok(Some(()))
-        },
-    )
-    .await
-    .unwrap();
+    until("the findings of an audit in the reports", async || {
+        let audit = controller.audit().await?;
+        let mut expected = BTreeSet::new();
+        for finding in audit["findings"].as_array().unwrap() {
+            let severity = match finding["severity"].as_str().unwrap() {
+                "error" => "high",
+                "warning" => "medium",
+                _ => "info",
+            };
+            let subject = &finding["subject"];
+            let kind = subject["kind"].as_str().unwrap().to_lowercase();
+            let namespace = subject["namespace"].as_str().map(|name| format!("{name}/"));
+            let namespace = namespace.unwrap_or_default();
+            let name = subject["name"].as_str().unwrap();
+            let object = format!("{kind}/{namespace}{name}");
+            let rule = finding["rule"].as_str().unwrap();
+            expected.insert(format!("{rule} {severity} {object}"));
+        }
+        for skipped in audit["skipped"].as_array().unwrap() {
+            expected.insert(format!("{} - skipped", skipped["rule"].as_str().unwrap()));
+        }
+        let reports = controller.get(&["clusterreports"]).await?;
+        let reports = reports["items"].as_array().unwrap();
+        let results = reports.iter().filter_map(|one| one["results"].as_array());
+        let found: BTreeSet<String> = results
+            .flatten()
+            .map(|result| {
+                let severity = result["severity"].as_str().unwrap_or("-");
+                let subject = result["properties"]["subject"].as_str().unwrap();
+                format!("{} {severity} {subject}", result["rule"].as_str().unwrap())
+            })
+            .collect();
+        anyhow::ensure!(
+            found == expected,
+            "only in the reports: {:?}; only in the audit: {:?}",
+            found.difference(&expected).collect::<Vec<_>>(),
+            expected.difference(&found).collect::<Vec<_>>()
+        );
+        anyhow::ensure!(!found.is_empty(), "there are no findings at all");
+        Ok(Some(()))
+    })
+    .await;
 }
 
 /// The API server has refused no request but those for reports, before they were defined.

@@ -9,7 +9,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::kubectl::run;
 use nodelife_tests::pki::{KeyAndCertificate, TestCa};
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, program, wait_until};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, program, until};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
@@ -62,12 +62,11 @@ impl FakeKubelet {
 
     /// Waits until somebody has come and gone, and gives what was sent.
     async fn heard(&self) -> String {
-        wait_until("a caller of the kubelet", TIMEOUT, async || {
+        until("a caller of the kubelet", async || {
             let came = *self.connections.lock().unwrap() > 0;
             Ok(came.then(|| self.heard.lock().unwrap().clone()))
         })
         .await
-        .unwrap()
     }
 }
 

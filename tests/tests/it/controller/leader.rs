@@ -1,6 +1,6 @@
 //! Tests of the leader election with two replicas.
 
-use nodelife_tests::{Parts, PlaneLease, TIMEOUT, wait_until};
+use nodelife_tests::{Parts, PlaneLease, TIMEOUT, until};
 
 use super::support::Controller;
 
@@ -9,13 +9,12 @@ async fn another_replica_goes_on_after_the_leaders_end() {
     let plane = PlaneLease::take(Parts::Api).await.unwrap();
     let controller = Controller::install(&plane).await;
     let leads = async |replica: &str| {
-        wait_until(&format!("{replica} to lead"), TIMEOUT, async || {
+        until(&format!("{replica} to lead"), async || {
             let leader = controller.leader().await?;
             anyhow::ensure!(leader == replica, "the leader is {leader:?}");
             Ok(Some(()))
         })
-        .await
-        .unwrap();
+        .await;
     };
     let one = controller.start("one", &[]);
     leads("one").await;

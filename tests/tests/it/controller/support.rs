@@ -10,7 +10,7 @@ use kube::api::{Api, PostParams};
 use nodelife_tests::installation::{NAMESPACE, manifests};
 use nodelife_tests::kubectl::{Kubectl, run};
 use nodelife_tests::supervise::{Spec, Supervised};
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, program, wait_until};
+use nodelife_tests::{ControlPlane, Identity, program, until};
 use serde_json::Value;
 
 /// The name of the controller's objects.
@@ -37,22 +37,20 @@ impl<'a> Controller<'a> {
         let folder = manifests().join("controller");
         let folder = folder.to_str().unwrap();
         // The API server makes kube-node-lease by itself, but not at once.
-        wait_until("the manifests of the controller", TIMEOUT, async || {
+        until("the manifests of the controller", async || {
             let words = ["apply", "--validate=strict", "-k", folder];
             let output = kubectl.run(words).await?;
             // Warnings are how Pod Security speaks of a Deployment.
             assert!(!output.stderr.contains("Warning"), "{}", output.stderr);
             output.success().map(Some)
         })
-        .await
-        .unwrap();
+        .await;
         let may = ["auth", "can-i", "list", "nodes", "--as", USER];
-        wait_until("the binding to be in force", TIMEOUT, async || {
+        until("the binding to be in force", async || {
             let said = kubectl.run(may).await?;
             Ok((said.status == Some(0)).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
         let admin = plane.admin().await.unwrap();
         let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), NAMESPACE);
         let (options, request) = (PostParams::default(), TokenRequest::default());
@@ -76,11 +74,10 @@ impl<'a> Controller<'a> {
         );
         let apply = ["apply", "--server-side", "-f", definition];
         self.kubectl.run(apply).await.unwrap().success().unwrap();
-        wait_until("the resource of the reports", TIMEOUT, async || {
+        until("the resource of the reports", async || {
             self.get(&["clusterreports"]).await.map(Some)
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// Starts a replica as its ServiceAccount, with these flags.

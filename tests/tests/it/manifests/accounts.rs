@@ -11,9 +11,7 @@ use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
 use nodelife_tests::installation::{NAMESPACE, manifests};
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::{
-    ControlPlane, Identity, Installation, Parts, PlaneLease, TIMEOUT, wait_until,
-};
+use nodelife_tests::{ControlPlane, Identity, Installation, Parts, PlaneLease, until};
 use serde_json::{Value, json};
 
 use super::render;
@@ -237,12 +235,11 @@ async fn install(plane: &ControlPlane) {
     for folder in FOLDERS {
         let folder = manifests().join(folder).display().to_string();
         // The API server makes kube-node-lease by itself, but not at once.
-        wait_until("the manifests", TIMEOUT, async || {
+        until("the manifests", async || {
             let apply = kubectl.run(["apply", "-k", &folder]).await?;
             apply.success().map(Some)
         })
-        .await
-        .unwrap();
+        .await;
     }
 }
 
@@ -262,15 +259,14 @@ async fn each_token_may_write_what_the_threat_model_says() {
         .collect();
     let admin = plane.admin().await.unwrap();
     // A resource is served a moment after it is defined, and a right is in force a moment after its role.
-    let deeds = wait_until("every resource", TIMEOUT, async || {
+    let deeds = until("every resource", async || {
         let deeds = deeds(&admin).await;
         let is_served = |right: &&String| deeds.iter().any(|deed| is_of(deed, right));
         let missing = rights().find(|right| !is_served(right));
         anyhow::ensure!(missing.is_none(), "{missing:?}");
         Ok(Some(deeds))
     })
-    .await
-    .unwrap();
+    .await;
     let accounts: Api<ServiceAccount> = Api::all(admin.clone());
     let accounts = accounts.list(&ListParams::default()).await.unwrap().items;
     let mut found = BTreeSet::new();
@@ -298,14 +294,13 @@ async fn each_token_may_write_what_the_threat_model_says() {
             .filter(|deed| row.iter().any(|right| is_of(deed, right)));
         let own: BTreeSet<_> = own.cloned().collect();
         let row = sorted(row);
-        wait_until("the rights of the account", TIMEOUT, async || {
+        until("the rights of the account", async || {
             let tried = tried(&client, &own, (&home, &names)).await;
             let missing: Vec<_> = row.difference(&tried).collect();
             anyhow::ensure!(missing.is_empty(), "{name} may not {missing:?}");
             Ok(Some(()))
         })
-        .await
-        .unwrap();
+        .await;
         let tried_at_home = tried(&client, &deeds, (&home, &names)).await;
         assert_eq!(tried_at_home, row, "{name}");
         let is_everywhere = |right: &&String| {
@@ -360,13 +355,12 @@ async fn certs_may_write_nothing_but_a_ca_bundle() {
     };
     let one = |operation: &str, path: &str, value: Value| json!([{"op": operation, "path": path, "value": value}]);
     let refusal = "may only change the caBundle";
-    wait_until("the policy", TIMEOUT, async || {
+    until("the policy", async || {
         let label = one("add", "/metadata/labels/a", json!("b"));
         let output = patch("mutating", label).await?;
         Ok(output.stderr.contains(refusal).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     let secrets = json!({"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"],
         "operations": ["CREATE", "UPDATE"]});
     for kind in ["mutating", "validating"] {

@@ -16,9 +16,7 @@ use nodelife_tests::crds;
 use nodelife_tests::installation::{NAMESPACE, SELECTOR, WEBHOOK, manifests};
 use nodelife_tests::kubectl::{Kubectl, run};
 use nodelife_tests::program::GoProgram;
-use nodelife_tests::{
-    ControlPlane, Identity, Installation, Part, TIMEOUT, TestNamespace, wait_until,
-};
+use nodelife_tests::{ControlPlane, Identity, Installation, Part, TIMEOUT, TestNamespace, until};
 use serde_json::{Value, json};
 
 /// What `kubectl kustomize` makes of a folder of the manifests.
@@ -68,13 +66,12 @@ async fn every_overlay_passes_strict_validation_and_pod_security() {
     for folder in folders() {
         let validate = || strict(render(&folder));
         // A kind is served a moment after it is stored, and its schema a moment later.
-        let output = wait_until("every kind", TIMEOUT, async || {
+        let output = until("every kind", async || {
             let output = validate().await?;
             let missing = output.stderr.contains("no matches for kind");
             Ok((!missing).then_some(output))
         })
-        .await
-        .unwrap();
+        .await;
         assert_eq!(output.status, Some(0), "{folder}: {}", output.stderr);
         // Warnings are how Pod Security speaks of a Deployment. This namespace is the
         // base's; the overlay that needs another level brings it along.
@@ -272,11 +269,10 @@ async fn remove(plane: &ControlPlane, installation: &Installation<'_>, words: &[
         .success()
         .unwrap();
     let namespaces: Api<Namespace> = Api::all(installation.admin.clone());
-    wait_until("the namespace's end", TIMEOUT, async || {
+    until("the namespace's end", async || {
         Ok(namespaces.get_opt(NAMESPACE).await?.is_none().then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles,\
         clusterrolebindings";
     let ours = ["get", kinds, "-l", SELECTOR, "-o", "name"];

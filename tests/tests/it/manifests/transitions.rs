@@ -11,7 +11,7 @@ use kube::api::{ApiResource, DynamicObject, WatchEvent, WatchParams};
 use kube::{Api, Client};
 use nodelife_tests::installation::{NAMESPACE, SELECTOR, manifests};
 use nodelife_tests::kubectl::run;
-use nodelife_tests::{ControlPlane, Installation, TIMEOUT, needs_kubernetes, program, wait_until};
+use nodelife_tests::{ControlPlane, Installation, needs_kubernetes, program, until};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
@@ -124,7 +124,7 @@ async fn agents_are_restricted(installation: &Installation<'_>, restricted: bool
         "--dry-run=server",
     ];
     let words = [&words[..], &["--as", AGENT]].concat();
-    wait_until("the verdict on an agent", TIMEOUT, async || {
+    until("the verdict on an agent", async || {
         let output = installation.kubectl.run(&words).await?;
         let refused = output
             .stderr
@@ -133,8 +133,7 @@ async fn agents_are_restricted(installation: &Installation<'_>, restricted: bool
         anyhow::ensure!(refused || output.status == Some(0), "{output:?}");
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 /// Takes `tolerations.enabled` away and brings it back, as `export` prints it.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use nodelife_tests::installation::manifests;
-use nodelife_tests::{ControlPlane, Identity, Installation, Part, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, Identity, Installation, Part, until};
 use serde_json::{Value, json};
 
 use super::{Call, NODE_NAME, NODE_UID, PATIENT, PolicyResponse, make, pod, start};
@@ -80,12 +80,11 @@ async fn world(plane: &ControlPlane) {
         let admin = admin.clone();
         async move {
             let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}");
-            wait_until("the account", TIMEOUT, async || {
+            until("the account", async || {
                 let response = Call::new("GET", &path, Value::Null).send(&admin).await?;
                 Ok((response.code == 200).then_some(()))
             })
-            .await
-            .unwrap();
+            .await;
         }
     };
     account("default", "default").await;
@@ -139,12 +138,11 @@ async fn legacy_token(plane: &ControlPlane) -> String {
         "annotations": {"kubernetes.io/service-account.name": ACCOUNT}}});
     make(&admin, &[("/api/v1/namespaces/kubevirt/secrets", secret)]).await;
     let path = "/api/v1/namespaces/kubevirt/secrets/legacy";
-    let token = wait_until("the Secret's token", TIMEOUT, async || {
+    let token = until("the Secret's token", async || {
         let response = Call::new("GET", path, Value::Null).send(&admin).await?;
         Ok(response.body["data"]["token"].as_str().map(str::to_owned))
     })
-    .await
-    .unwrap();
+    .await;
     String::from_utf8(base64::prelude::BASE64_STANDARD.decode(token).unwrap()).unwrap()
 }
 

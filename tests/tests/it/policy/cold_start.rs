@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use kube::Client;
-use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, until};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -177,25 +177,23 @@ async fn passes(admin: &Client, call: Call) -> Value {
 }
 
 async fn comes_through(admin: &Client, call: Call) -> Value {
-    wait_until("a call that passes", TIMEOUT, async || {
+    until("a call that passes", async || {
         let response = call.send(admin).await?;
         anyhow::ensure!(response.code < 300, "{call:?} {response:?}");
         Ok(Some(response.body))
     })
     .await
-    .unwrap()
 }
 
 /// The kubelet tries this again until a replica answers.
 async fn waits(admin: &Client, call: Call) {
-    wait_until("a call of the webhook", TIMEOUT, async || {
+    until("a call of the webhook", async || {
         let response = call.send(admin).await?;
         let called = response.message.contains("failed calling webhook");
         anyhow::ensure!(response.code == 500 && called, "{call:?} {response:?}");
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 /// Read off the kubelet's source.

@@ -7,7 +7,7 @@ use nodelife_admission::{Mode, Policies, admission_policies};
 use nodelife_tests::kubectl::{Kubectl, run};
 use nodelife_tests::oracle::{self, PoliciesAnswer, PolicyAnswer};
 use nodelife_tests::seed;
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, program, wait_until};
+use nodelife_tests::{ControlPlane, Identity, program, until};
 use serde_json::{Value, json};
 
 use super::{Call, PolicyResponse, parity, pod, soundness};
@@ -383,7 +383,7 @@ pub(super) async fn take_its_place(plane: &ControlPlane, theirs: &[(Call, Policy
     applied.await.unwrap().success().unwrap();
 
     // They take effect a moment after they are stored.
-    wait_until("the policies' verdicts", TIMEOUT, async || {
+    until("the policies' verdicts", async || {
         let ours = parity::answers(plane).await;
         let mut differences = Vec::new();
         let mut refused = 0;
@@ -405,8 +405,7 @@ pub(super) async fn take_its_place(plane: &ControlPlane, theirs: &[(Call, Policy
         );
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
     default_tolerations(plane).await;
 }
 
@@ -439,13 +438,12 @@ async fn default_tolerations(plane: &ControlPlane) {
             "effect": "NoExecute", "tolerationSeconds": seconds})
     };
     let (not_ready, unreachable) = (of("not-ready", 300), of("unreachable", 300));
-    wait_until("the default tolerations", TIMEOUT, async || {
+    until("the default tolerations", async || {
         let list = created(Value::Null).await?;
         anyhow::ensure!(list == [not_ready.clone(), unreachable.clone()], "{list:?}");
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
     let short = of("not-ready", 5);
     let list = created(json!([short])).await.unwrap();
     assert_eq!(list, [short, unreachable]);

@@ -2,7 +2,7 @@
 
 use futures::StreamExt as _;
 use nodelife_tests::fixture::NodeFixture;
-use nodelife_tests::{AuditEvent, ControlPlane, Installation, Part, TIMEOUT, wait_until};
+use nodelife_tests::{AuditEvent, ControlPlane, Installation, Part, until};
 use serde_json::{Value, json};
 
 use super::{Call, make, pod, start};
@@ -85,15 +85,14 @@ async fn heartbeats_and_unchanged_statuses_skip_the_webhook() {
     });
     send_all(&admin, pods.collect(), 201).await;
     // kwok keeps the leases; from here on the kubelets of the test renew them as well.
-    wait_until("the leases", TIMEOUT, async || {
+    until("the leases", async || {
         let path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
         let response = Call::new("GET", path, Value::Null).send(&admin).await?;
         let count = response.body["items"].as_array().map_or(0, Vec::len);
         anyhow::ensure!(count >= nodes, "{count} of {nodes}");
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
 
     let before = replica.requests("validate").await.unwrap();
     assert!(before > 0, "the probe was counted");
@@ -118,7 +117,7 @@ async fn heartbeats_and_unchanged_statuses_skip_the_webhook() {
     assert_eq!(after - before, u64::try_from(nodes).unwrap());
 
     // What the API server recorded of these kubelets is what was counted.
-    let by_kubelets = wait_until("the audit log", TIMEOUT, async || {
+    let by_kubelets = until("the audit log", async || {
         let events = plane.audit_events()?;
         let by_kubelets: Vec<AuditEvent> = events
             .into_iter()
@@ -128,8 +127,7 @@ async fn heartbeats_and_unchanged_statuses_skip_the_webhook() {
         anyhow::ensure!(complete, "{} of {}", by_kubelets.len(), sent + nodes);
         Ok(Some(by_kubelets))
     })
-    .await
-    .unwrap();
+    .await;
     let refused = by_kubelets
         .iter()
         .filter(|event| event.code() == 403)

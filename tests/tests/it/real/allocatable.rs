@@ -12,7 +12,7 @@ use nodelife_core::allocatable::{Allocatable, KubeletConfiguration};
 use nodelife_core::quantity::Quantity;
 use nodelife_tests::real_nodes::{Agent, NodeOptions, RealNode, RealNodes};
 use nodelife_tests::supervise::tail;
-use nodelife_tests::{TIMEOUT, cgroup, wait_until};
+use nodelife_tests::{cgroup, until};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -221,14 +221,13 @@ impl Bench<'_> {
     /// The kubelet starts and publishes what nodelife computes, from the files and from configz.
     async fn publishes(&self, case: &Case) {
         self.restart(case).await;
-        let published = wait_until("Allocatable", TIMEOUT, async || {
+        let published = until("Allocatable", async || {
             let status = self.nodes.get(&self.node.name).await?.status;
             let published = status.and_then(|status| status.allocatable);
             let ended = !self.node.is_running(Agent::Kubelet).await?;
             Ok((published.is_some() || ended).then_some(published))
         })
         .await
-        .unwrap()
         .unwrap_or_else(|| panic!("{case:#?}\n{}", self.log()));
         // The API server writes what it stores in another way: 24401120000 as 24401120k.
         let published: BTreeMap<String, Quantity> = published

@@ -10,7 +10,7 @@ use nodelife_tests::installation::{NAMESPACE, manifests};
 use nodelife_tests::kubectl::{Kubectl, Output, plugin_path};
 use nodelife_tests::real_nodes::{NodeOptions, RealNode, RealNodes};
 use nodelife_tests::supervise::Spec;
-use nodelife_tests::{Identity, TIMEOUT, TestNamespace, needs_kubernetes, program, wait_until};
+use nodelife_tests::{Identity, TIMEOUT, TestNamespace, needs_kubernetes, program, until};
 use serde_json::{Value, json};
 
 use super::support::{approve_serving_certificate, document, kubectl};
@@ -137,28 +137,23 @@ async fn the_controller_audits_configurations_of_kubelets() {
         anyhow::Ok(results.cloned().collect::<Vec<_>>())
     };
     // Kubelets that signed their certificate themselves get no token, and hide no other.
-    wait_until(
-        "the kubelet's configuration in a report",
-        TIMEOUT,
-        async || {
-            let log = fs::read_to_string(&log)?;
-            let results = about_rule().await.context(log)?;
-            let text =
-                |result: &Value, name: &str| result[name].as_str().unwrap_or_default().to_owned();
-            let found = results.iter().any(|result| {
-                let nodes = text(&result["properties"], "nodes");
-                result["result"] == "warn" && nodes.contains(&format!("\"{}\"", node.name))
-            });
-            let skipped = results.iter().any(|result| {
-                let why = text(result, "message");
-                result["result"] == "skip" && why.contains("got no credentials")
-            });
-            anyhow::ensure!(found && skipped, "{results:#?}");
-            Ok(Some(()))
-        },
-    )
-    .await
-    .unwrap();
+    until("the kubelet's configuration in a report", async || {
+        let log = fs::read_to_string(&log)?;
+        let results = about_rule().await.context(log)?;
+        let text =
+            |result: &Value, name: &str| result[name].as_str().unwrap_or_default().to_owned();
+        let found = results.iter().any(|result| {
+            let nodes = text(&result["properties"], "nodes");
+            result["result"] == "warn" && nodes.contains(&format!("\"{}\"", node.name))
+        });
+        let skipped = results.iter().any(|result| {
+            let why = text(result, "message");
+            result["result"] == "skip" && why.contains("got no credentials")
+        });
+        anyhow::ensure!(found && skipped, "{results:#?}");
+        Ok(Some(()))
+    })
+    .await;
     controller.terminate(TIMEOUT).await.unwrap();
 }
 

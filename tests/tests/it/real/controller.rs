@@ -11,7 +11,7 @@ use nodelife_tests::fixture::pod::is_ready;
 use nodelife_tests::installation::{NAMESPACE, manifests};
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::real_nodes::{ProgramImage, RealNodes, deployment, is_left_out};
-use nodelife_tests::{ControlPlane, TIMEOUT, TestNamespace, wait_until};
+use nodelife_tests::{ControlPlane, TestNamespace, until};
 use serde_json::json;
 
 use super::support::{kubectl, nothing_is_left};
@@ -116,14 +116,13 @@ impl Scene {
 
     /// Waits until there are two replicas, both Ready.
     async fn rolled_out(&self) {
-        wait_until("two replicas that are Ready", TIMEOUT, async || {
+        until("two replicas that are Ready", async || {
             let pods = self.replicas().await?;
             let ready = pods.iter().filter(|pod| is_ready(pod)).count();
             anyhow::ensure!((pods.len(), ready) == (2, 2), "{pods:#?}");
             Ok(Some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// The replicas that do not end.
@@ -136,7 +135,7 @@ impl Scene {
 
     /// The pod that leads.
     async fn leader(&self) -> String {
-        wait_until("a leader among the pods", TIMEOUT, async || {
+        until("a leader among the pods", async || {
             let spec = self.leases.get(NAME).await?.spec.unwrap_or_default();
             let holder = spec.holder_identity.unwrap_or_default();
             let (pod, _) = holder.split_once('_').unwrap_or_default();
@@ -146,7 +145,6 @@ impl Scene {
             Ok(pod.metadata.name.filter(|_| !ends))
         })
         .await
-        .unwrap()
     }
 
     /// The nodes of the replicas.

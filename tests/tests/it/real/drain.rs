@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use nix::sys::signal::Signal;
 use nodelife_tests::fixture::BudgetFixture;
 use nodelife_tests::real_nodes::{Agent, RealNodes, Scene, deployment};
-use nodelife_tests::{TIMEOUT, wait_until};
+use nodelife_tests::{TIMEOUT, until, wait_until};
 use serde_json::{Value, json};
 
 use super::support::{document, kubectl, wait_unknown};
@@ -15,12 +15,11 @@ use super::support::{document, kubectl, wait_unknown};
 /// one whose probe came too late on a busy machine.
 async fn estimated_plan(cluster: &RealNodes, words: &[&str]) -> Value {
     let words = [words, &["--dry-run=client"]].concat();
-    wait_until("a plan with an estimate", TIMEOUT, async || {
+    until("a plan with an estimate", async || {
         let plan = document(cluster, &words).await;
         Ok(plan["estimate"].is_object().then_some(plan))
     })
     .await
-    .unwrap()
 }
 
 /// The drain took no longer than the estimate's limit.

@@ -8,7 +8,7 @@ use kube::Api;
 use nix::sys::signal::Signal;
 use nodelife_tests::fixture::{PodFixture, workload};
 use nodelife_tests::real_nodes::{Agent, GRACE, NodeOptions, RealNodes, manners};
-use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
+use nodelife_tests::{TestNamespace, until};
 use serde_json::json;
 
 use super::support::{Lateness, document};
@@ -62,7 +62,7 @@ async fn a_silent_kubelet_loses_its_pods_as_foretold() {
         .iter()
         .partition(|fate| fate.after_seconds.is_some_and(|after| after < 60.0));
     assert_eq!((soon.len(), late.len()), (2, 2), "{fates:?}");
-    let deleted = wait_until("the evictions", TIMEOUT, async || {
+    let deleted = until("the evictions", async || {
         let pods = pods_on(&namespace, &node.name).await;
         let times: Option<BTreeMap<_, _>> = soon
             .iter()
@@ -70,8 +70,7 @@ async fn a_silent_kubelet_loses_its_pods_as_foretold() {
             .collect();
         Ok(times)
     })
-    .await
-    .unwrap();
+    .await;
     for fate in &soon {
         let measured = seconds(died, deleted[&fate.name]);
         let foretold = fate.after_seconds.unwrap() - PERIOD + OWN_PERIOD;
@@ -91,12 +90,11 @@ async fn a_silent_kubelet_loses_its_pods_as_foretold() {
     );
     let woken = Timestamp::now();
     node.signal(Agent::Kubelet, Signal::SIGCONT).await.unwrap();
-    wait_until("the end of the evicted pods", TIMEOUT, async || {
+    until("the end of the evicted pods", async || {
         let there = pods_on(&namespace, &node.name).await;
         Ok((there.len() == late.len()).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     let took = seconds(woken, Timestamp::now());
     println!("ended {took:.1} s after the kubelet spoke again");
     assert_eq!(node.containers().await.unwrap().len(), 2 * late.len());

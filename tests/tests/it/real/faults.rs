@@ -9,7 +9,7 @@ use nodelife_tests::fixture::PodFixture;
 use nodelife_tests::real_nodes::{
     Agent, MANNERS, NodeOptions, RealNode, RealNodes, leave_out, manners,
 };
-use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
+use nodelife_tests::{TIMEOUT, TestNamespace, until, wait_until};
 use serde_json::{Value, json};
 
 use super::support::{document, kubectl};
@@ -35,7 +35,7 @@ async fn found_later(cluster: &RealNodes, node: &RealNode, rule: &str, minutes: 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("snapshot.json");
     let file = file.to_str().unwrap();
-    wait_until(&format!("{rule} on {}", node.name), TIMEOUT, async || {
+    until(&format!("{rule} on {}", node.name), async || {
         let kubectl = kubectl(cluster);
         let save = kubectl.run(["nodelife", "snapshot", "-o", file]).await?;
         save.success()?;
@@ -49,7 +49,6 @@ async fn found_later(cluster: &RealNodes, node: &RealNode, rule: &str, minutes: 
         Ok(Some(found.ok_or_else(|| anyhow::anyhow!("{report:#}"))?))
     })
     .await
-    .unwrap()
 }
 
 /// The cluster of all tests, and a node of the test's own. None where there can be none.
@@ -137,11 +136,10 @@ async fn a_clock_that_is_ahead() {
     let client = cluster.plane.node(&node.name).await.unwrap();
     let nodes: Api<Node> = Api::all(client.clone());
     let leases: Api<Lease> = Api::namespaced(client, "kube-node-lease");
-    wait_until("the kubelet's Lease", TIMEOUT, async || {
+    until("the kubelet's Lease", async || {
         Ok(leases.get_opt(&node.name).await?)
     })
-    .await
-    .unwrap();
+    .await;
     node.signal(Agent::Kubelet, Signal::SIGSTOP).await.unwrap();
     let ahead = Timestamp::now() + 2.minutes();
     let renewed = ahead.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();

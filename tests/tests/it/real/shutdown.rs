@@ -11,7 +11,7 @@ use kube::api::{ListParams, PostParams};
 use nodelife_core::shutdown::ShutdownReport;
 use nodelife_tests::fixture::{PodFixture, workload};
 use nodelife_tests::real_nodes::{NodeOptions, RealNodes, manners};
-use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
+use nodelife_tests::{TestNamespace, until};
 use serde_json::json;
 
 use super::support::{Lateness, document};
@@ -101,11 +101,10 @@ async fn a_graceful_shutdown_ends_the_pods_as_foretold() {
     let lateness = Lateness::measure();
     let begun = Timestamp::now();
     node.prepare_for_shutdown().await.unwrap();
-    wait_until("the end of the delay", TIMEOUT, async || {
+    until("the end of the delay", async || {
         Ok(node.may_shut_down()?.then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     let took = seconds(begun, Timestamp::now());
     let late = lateness.seconds();
     let within = |measured: f64, foretold: f64| {
@@ -115,7 +114,7 @@ async fn a_graceful_shutdown_ends_the_pods_as_foretold() {
     assert!(within(took, f64::from(16)), "{took} s, {late} s late");
 
     // The kubelet may release the inhibitor before it writes the reason of the last pod.
-    let ended = wait_until("the ends of the pods", TIMEOUT, async || {
+    let ended = until("the ends of the pods", async || {
         let ended = ends(&namespace).await;
         let is_told = |name: &str| ended.get(name).is_some_and(|(_, reason)| reason.is_some());
         let told = pods
@@ -124,8 +123,7 @@ async fn a_graceful_shutdown_ends_the_pods_as_foretold() {
         anyhow::ensure!(told && ended.len() == pods.len(), "{ended:?}");
         Ok(Some(ended))
     })
-    .await
-    .unwrap();
+    .await;
     let mut start = 0;
     for group in &foretold.groups {
         for pod in &group.pods {

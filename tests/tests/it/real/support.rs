@@ -11,7 +11,7 @@ use kube::api::ListParams;
 use nodelife_core::quantity::Quantity;
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::real_nodes::{RealNode, RealNodes, Traces};
-use nodelife_tests::{Identity, TIMEOUT, wait_until};
+use nodelife_tests::{Identity, TIMEOUT, until, wait_until};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -66,23 +66,21 @@ pub(super) async fn approve_serving_certificate(cluster: &RealNodes, node: &Real
     let approved = kubectl(cluster).run(approve).await.unwrap();
     approved.success().unwrap();
     cluster.ready(node).await.unwrap();
-    wait_until("the serving certificate", TIMEOUT, async || {
+    until("the serving certificate", async || {
         let list = ["ls", "/var/lib/kubelet/pki/kubelet-server-current.pem"];
         node.run(&list).await?.success()?;
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 pub(super) async fn nothing_is_left(traces: &Traces) {
-    wait_until("nothing of the cluster to be left", TIMEOUT, async || {
+    until("nothing of the cluster to be left", async || {
         let left = traces.left();
         anyhow::ensure!(left.is_empty(), "{left:#?}");
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 /// Measures for how long the machine lets a test wait in vain: so much later may the programs of a
@@ -120,17 +118,12 @@ impl Lateness {
 /// Waits until the node is Unknown.
 pub(super) async fn wait_unknown(cluster: &RealNodes, node: &RealNode) {
     let nodes: Api<Node> = Api::all(cluster.plane.admin().await.unwrap());
-    wait_until(
-        &format!("{} to be Unknown", node.name),
-        TIMEOUT,
-        async || {
-            let status = nodes.get(&node.name).await?.status.unwrap_or_default();
-            let mut conditions = status.conditions.iter().flatten();
-            Ok(conditions
-                .any(|one| one.type_ == "Ready" && one.status == "Unknown")
-                .then_some(()))
-        },
-    )
-    .await
-    .unwrap();
+    until(&format!("{} to be Unknown", node.name), async || {
+        let status = nodes.get(&node.name).await?.status.unwrap_or_default();
+        let mut conditions = status.conditions.iter().flatten();
+        Ok(conditions
+            .any(|one| one.type_ == "Ready" && one.status == "Unknown")
+            .then_some(()))
+    })
+    .await;
 }

@@ -11,7 +11,7 @@ use kube::api::DeleteParams;
 use nodelife_tests::installation::NAMESPACE;
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
 use nodelife_tests::supervise::Supervised;
-use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, Installation, until};
 
 use super::state::{State, state};
 
@@ -77,12 +77,11 @@ pub(super) async fn kill_at_every_step(
         let before = writes(&proxy);
         free().await;
         let mut certs = run();
-        wait_until("a write", TIMEOUT, async || {
+        until("a write", async || {
             certs.check()?;
             Ok((writes(&proxy) > before).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
         certs.kill().await.unwrap();
         check("killed before a write");
 
@@ -117,13 +116,12 @@ fn writes(proxy: &Proxy) -> usize {
 }
 
 async fn changed(installation: &Installation<'_>, was: &State, certs: &mut Supervised) -> State {
-    wait_until("what a write changes", TIMEOUT, async || {
+    until("what a write changes", async || {
         certs.check()?;
         let now = state(installation).await;
         Ok((now != *was).then_some(now))
     })
     .await
-    .unwrap()
 }
 
 /// The one write between two states.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub(crate) use calls::{Calls, accepted, publish};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use nodelife_tests::installation::{Balancer, Build, CA_SECRET, Replica, TLS_SECRET};
-use nodelife_tests::{ControlPlane, Installation, TIMEOUT, port, wait_until};
+use nodelife_tests::{ControlPlane, Installation, TIMEOUT, port, until, wait_until};
 use serde_json::json;
 use state::state;
 
@@ -84,21 +84,19 @@ async fn no_call_fails_during_renewal_upgrade_and_rotation() {
     // with a leaf that is new, since a third of one's life is less than what its successor waits.
     let mut certs = installation.certs(&FAST).await.unwrap();
     let old = state(&installation).await.leaf;
-    wait_until("a leaf of its own", TIMEOUT, async || {
+    until("a leaf of its own", async || {
         certs.check()?;
         Ok((state(&installation).await.leaf != old).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     certs.kill().await.unwrap();
     let mut certs = installation.certs(&FAST).await.unwrap();
     let now = state(&installation).await;
-    wait_until("a write of the successor", TIMEOUT, async || {
+    until("a write of the successor", async || {
         certs.check()?;
         Ok((state(&installation).await != now).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
 
     calls.enough().await;
     calls.assert_none_failed("a Lease that was left behind");
@@ -211,12 +209,11 @@ async fn a_write_that_fails_stops_no_repair() {
     let secrets = installation.secrets();
     let params = PatchParams::default();
     secrets.patch(CA_SECRET, &params, &immutable).await.unwrap();
-    wait_until("a failed pass", TIMEOUT, async || {
+    until("a failed pass", async || {
         let log = std::fs::read_to_string(certs.log())?;
         Ok(log.contains("pass failed").then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     let wiped = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
     installation.patch_validating(&wiped).await.unwrap();
     repaired("the caBundle", async || {

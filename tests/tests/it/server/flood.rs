@@ -3,7 +3,7 @@
 use futures::StreamExt as _;
 use futures::future::join_all;
 use nodelife_tests::https::{HttpsResponse, NAME, TlsClient, head};
-use nodelife_tests::{TIMEOUT, wait_until};
+use nodelife_tests::{TIMEOUT, until};
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -17,7 +17,7 @@ const LIMIT_KIB: u64 = 128 * 1024;
 impl Server {
     /// Waits until a metric is at least `count`.
     async fn counted(&self, metric: &str, count: usize) {
-        wait_until(metric, TIMEOUT, async || {
+        until(metric, async || {
             let text = self.plain("/metrics").await?;
             let value = text
                 .lines()
@@ -28,8 +28,7 @@ impl Server {
             );
             Ok(Some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 }
 

@@ -13,7 +13,7 @@ use anyhow::Result;
 use nodelife_tests::https::{Connection, NAME, TlsClient, head};
 use nodelife_tests::pki::{KeyAndCertificate, TestCa};
 use nodelife_tests::supervise::{Spec, Supervised};
-use nodelife_tests::{TIMEOUT, port, program, wait_until};
+use nodelife_tests::{TIMEOUT, port, program, until};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -102,14 +102,13 @@ impl Server {
     }
 
     async fn says(&self, path: &str, status: &str) {
-        wait_until(&format!("{path} {status}"), TIMEOUT, async || {
+        until(&format!("{path} {status}"), async || {
             let answer = self.plain(path).await?;
             let wanted = format!("HTTP/1.1 {status} ");
             anyhow::ensure!(answer.starts_with(&wanted), "{answer}");
             Ok(Some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// A connection, with a certificate of one's own where one is given.
@@ -265,11 +264,10 @@ async fn a_client_ca_admits_only_its_own_certificates_of_one_name() {
     fs::write(file.path(), "").unwrap();
     assert_eq!(admits(&own).await.unwrap(), 200);
     fs::write(file.path(), next.certificate()).unwrap();
-    wait_until("the next client CA", TIMEOUT, async || {
+    until("the next client CA", async || {
         Ok((admits(&stranger).await? == 200).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     assert!(admits(&own).await.is_err());
 }
 
@@ -294,7 +292,7 @@ async fn a_mismatched_pair_is_never_served() {
     server.ready().await;
     // The next one is broken again: refused, and the old one goes on.
     mount(server.folder.path(), &server.authority, &mixed);
-    wait_until("the refusal", TIMEOUT, async || {
+    until("the refusal", async || {
         let log = fs::read_to_string(server.program.log())?;
         let refused = log
             .lines()
@@ -302,8 +300,7 @@ async fn a_mismatched_pair_is_never_served() {
             .count();
         Ok((refused >= 1).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     server.ready().await;
     let mut connection = server.connect(None).await.unwrap();
     assert_eq!(connection.post(PATH, &review()).await.unwrap().status, 200);

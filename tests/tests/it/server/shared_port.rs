@@ -10,7 +10,7 @@ use anyhow::Result;
 use nodelife_tests::https::{NAME, TlsClient};
 use nodelife_tests::pki::TestCa;
 use nodelife_tests::supervise::tail;
-use nodelife_tests::{TIMEOUT, wait_until};
+use nodelife_tests::{TIMEOUT, until};
 use tokio::task::JoinSet;
 
 use super::{PATH, Server, free_address, mount, review};
@@ -63,11 +63,10 @@ impl Calls {
     /// Waits for many calls more.
     async fn go_on(&self) {
         let wanted = self.done.load(Ordering::Relaxed) + MANY;
-        wait_until("calls", TIMEOUT, async || {
+        until("calls", async || {
             Ok((self.done.load(Ordering::Relaxed) >= wanted).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     fn failed(&self) -> Vec<Failure> {
@@ -84,13 +83,12 @@ async fn call(client: &TlsClient, address: SocketAddr) -> Result<()> {
 
 /// Waits until the process has answered a call.
 async fn answers(server: &Server) {
-    wait_until("a call that it answers", TIMEOUT, async || {
+    until("a call that it answers", async || {
         let metrics = server.plain("/metrics").await?;
         let counted = metrics.contains("\nnodelife_admission_requests_total{");
         Ok(counted.then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

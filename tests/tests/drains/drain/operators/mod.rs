@@ -15,7 +15,7 @@ use futures::stream::{self, StreamExt as _};
 use kube::api::{Api, DynamicObject, PostParams};
 use kube::discovery::ApiResource;
 use nodelife_core::operator::{self, OperatorResource};
-use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, TIMEOUT, until, wait_until};
 use scene::Scene;
 use serde_json::Value;
 
@@ -56,15 +56,14 @@ async fn install_crds(plane: &ControlPlane) {
     for crd in crds() {
         let name = crd["metadata"]["name"].as_str().unwrap();
         create(&api, &crd).await;
-        wait_until("the CRD", TIMEOUT, async || {
+        until("the CRD", async || {
             let status = &api.get(name).await?.data["status"];
             let mut conditions = status["conditions"].as_array().into_iter().flatten();
             let established =
                 conditions.any(|c| c["type"] == "Established" && c["status"] == "True");
             Ok(established.then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 }
 

@@ -5,7 +5,7 @@ use kube::api::DeleteParams;
 use nodelife_tests::fixture::{
     BudgetCounts, BudgetFixture, NodeFixture, PodFixture, WorkloadFixture,
 };
-use nodelife_tests::{TIMEOUT, wait_until};
+use nodelife_tests::until;
 use serde_json::json;
 
 use super::environment::TestEnvironment;
@@ -30,11 +30,7 @@ pub(in crate::drain) fn open() -> BudgetCounts {
 
 /// A pod `web` under a budget that allows nothing now and will later.
 pub(in crate::drain) async fn blocked_pod(env: &TestEnvironment, node: &str) -> Pod {
-    let pod = PodFixture::new("web")
-        .running_on(node)
-        .create(&env.namespace)
-        .await
-        .unwrap();
+    let pod = env.running("web", node).await;
     // The other two that the budget counts are elsewhere, and not of this test.
     for name in ["web-2", "web-3"] {
         PodFixture::new(name)
@@ -52,7 +48,7 @@ pub(in crate::drain) async fn blocked_pod(env: &TestEnvironment, node: &str) -> 
 
 /// Plays the kubelet until this pod is the last.
 pub(in crate::drain) async fn end_all_but(env: &TestEnvironment, node: &str, last: Option<&str>) {
-    wait_until("the pods gone", TIMEOUT, async || {
+    until("the pods gone", async || {
         let mut left = env.pods_on(node).await;
         left.retain(|pod| pod.metadata.name.as_deref() != last);
         for pod in &left {
@@ -64,8 +60,7 @@ pub(in crate::drain) async fn end_all_but(env: &TestEnvironment, node: &str, las
         }
         Ok(left.is_empty().then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 /// Two nodes for the pods of this test alone, with all pods on the first.

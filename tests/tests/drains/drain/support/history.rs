@@ -13,7 +13,7 @@ use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource, ResourceExt as _};
 use nodelife_core::object::{Budget, Pod};
 use nodelife_core::text::Str;
-use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
+use nodelife_tests::{TestNamespace, until};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
@@ -303,7 +303,7 @@ impl History {
         let (pods, budgets): (Api<ApiPod>, Api<PodDisruptionBudget>) =
             (namespace.api(), namespace.api());
         let all = ListParams::default();
-        wait_until("the watches of the test", TIMEOUT, async || {
+        until("the watches of the test", async || {
             let pods = pods.list(&all).await?.items;
             let budgets = budgets.list(&all).await?.items;
             let there: BTreeMap<(String, String), String> = pods
@@ -314,8 +314,7 @@ impl History {
             let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
             Ok((record.there == there).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 }
 

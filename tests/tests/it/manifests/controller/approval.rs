@@ -2,7 +2,7 @@
 //! nothing.
 
 use nodelife_tests::kubectl::{self, Output};
-use nodelife_tests::{Parts, PlaneLease, TIMEOUT, wait_until};
+use nodelife_tests::{Parts, PlaneLease, until};
 use serde_json::{Value, json};
 
 use super::scene::{Scene, USER};
@@ -214,7 +214,7 @@ async fn a_second_person_approves_and_changes_nothing_else() {
     made.success().unwrap();
     scene.add("approval").await;
     let unapproved = json!({"approval": "None"});
-    wait_until("the policy", TIMEOUT, async || {
+    until("the policy", async || {
         let output = users
             .create("alice", &maintenance("early", "alice", &unapproved))
             .await;
@@ -226,8 +226,7 @@ async fn a_second_person_approves_and_changes_nothing_else() {
             .contains("set spec.approval to Required")
             .then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
 
     refused_at_creation(&users).await;
     let plain = json!({});

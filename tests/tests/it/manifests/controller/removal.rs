@@ -7,7 +7,7 @@ use kube::api::Api;
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::{Build, NAMESPACE, SELECTOR};
 use nodelife_tests::kubectl::run;
-use nodelife_tests::{ControlPlane, Identity, Parts, PlaneLease, TIMEOUT, program, wait_until};
+use nodelife_tests::{ControlPlane, Identity, Parts, PlaneLease, TIMEOUT, program, until};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -68,14 +68,13 @@ async fn a_maintenance_without_a_controller_is_given_back() {
         &folder(),
     ];
     scene.run(&delete).await;
-    wait_until("the deletion of the maintenance", TIMEOUT, async || {
+    until("the deletion of the maintenance", async || {
         let found = scene.get(&["nm", "upgrade"]).await?;
         Ok(found["metadata"]["deletionTimestamp"]
             .is_string()
             .then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     assert_ne!(scene.node("a").await, before, "nobody gave it back");
 
     let cancel = ["nodelife", "maintenance", "cancel", "upgrade"];
@@ -91,23 +90,21 @@ async fn a_maintenance_without_a_controller_is_given_back() {
 /// No object of the controller, and no definition.
 async fn nothing_is_left(scene: &Scene<'_>) {
     let definition = ["get", DEFINITION, "--ignore-not-found", "-o", "name"];
-    wait_until("the definition's end", TIMEOUT, async || {
+    until("the definition's end", async || {
         let left = scene.kubectl.run(definition).await?.success()?;
         Ok(left.is_empty().then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     let kinds = "deployments,pods,serviceaccounts,configmaps,poddisruptionbudgets,roles,rolebindings,\
         clusterroles,clusterrolebindings";
     let selector = format!("{SELECTOR},app.kubernetes.io/component=controller");
     let ours = ["get", kinds, "-A", "-l", &selector, "-o", "name"];
-    wait_until("nothing of the controller", TIMEOUT, async || {
+    until("nothing of the controller", async || {
         let left = scene.run(&ours).await;
         anyhow::ensure!(left.is_empty(), "{left}");
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 /// From the last release, where there is one, and in each way to apply.
@@ -146,7 +143,7 @@ async fn names_of_maintenances_are_completed() {
     let ask = plane.folder().join("kubectl_complete-nodelife");
     symlink(program::nodelife().unwrap(), &ask).unwrap();
     let kubeconfig = plane.kubeconfig_file(&Identity::Admin).unwrap();
-    wait_until("an answer", TIMEOUT, async || {
+    until("an answer", async || {
         let mut command = Command::new(&ask);
         command.env_clear().env("KUBECONFIG", &kubeconfig);
         command.args(["maintenance", "cancel", "up"]);
@@ -154,7 +151,6 @@ async fn names_of_maintenances_are_completed() {
         anyhow::ensure!(answer == "upgrade\n:4\n", "{answer}");
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
     scene.run(&["get", "nm", "upgrade"]).await;
 }

@@ -9,7 +9,7 @@ use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture, WorkloadFi
 use nodelife_tests::installation::{NAMESPACE, manifests};
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::{
-    AuditEvent, ControlPlane, Identity, Parts, PlaneLease, TIMEOUT, TestNamespace, wait_until,
+    AuditEvent, ControlPlane, Identity, Parts, PlaneLease, TIMEOUT, TestNamespace, until,
 };
 use serde_json::{Value, json};
 
@@ -235,14 +235,13 @@ async fn with_surge_the_controller_may_restart_rollouts_alone() {
     scene.add("surge").await;
     // The policy is in force when it refuses: another change each time, for it allows one that changes nothing.
     let mut tries = 0;
-    wait_until("the policy", TIMEOUT, async || {
+    until("the policy", async || {
         tries += 1;
         let other = json!({"other": tries.to_string()});
         let output = change(restart, other).await?;
         Ok(output.stderr.contains("may only restart").then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
     change(restart, at("2")).await.unwrap().success().unwrap();
     let containers = json!([{"name": "main", "image": "evil"}]);
     for (pointer, value) in [
@@ -287,18 +286,13 @@ async fn a_maintenance_with_every_setting_needs_no_other_right() {
     });
     scene.create("evicts", &spec).await;
     // While pods are blocked, their operators' resources are read again.
-    wait_until(
-        "operators' resources read after evictions",
-        TIMEOUT,
-        async || {
-            let mut seen = requests(&plane)?.into_iter();
-            let tried = seen.any(|event| event.is("create", "pods/eviction"));
-            let read = tried && seen.any(|event| event.is("list", "clusters"));
-            Ok(read.then_some(()))
-        },
-    )
-    .await
-    .unwrap();
+    until("operators' resources read after evictions", async || {
+        let mut seen = requests(&plane)?.into_iter();
+        let tried = seen.any(|event| event.is("create", "pods/eviction"));
+        let read = tried && seen.any(|event| event.is("list", "clusters"));
+        Ok(read.then_some(()))
+    })
+    .await;
     let open = r#"{"spec": {"minAvailable": 0}}"#;
     let patch = [
         "patch",
@@ -453,13 +447,12 @@ async fn machine(scene: &Scene<'_>, namespace: &TestNamespace) -> Value {
         "spec": {"domain": {"devices": {}}, "evictionStrategy": "None"},
         "status": {"phase": "Running", "nodeName": "a", "evacuationNodeName": "a"},
     });
-    wait_until("the virtual machine", TIMEOUT, async || {
+    until("the virtual machine", async || {
         scene.kubectl.apply(&vm.to_string()).await?;
         let found = scene.get(&["vmi", "vm", "-n", &namespace.name]).await?;
         Ok(Some(found["metadata"]["uid"].clone()))
     })
     .await
-    .unwrap()
 }
 
 /// Who took too much from the role reads in the status what is missing; with it the drain goes on.
@@ -474,7 +467,7 @@ async fn a_maintenance_says_which_right_is_missing() {
     for resource in ["pods", "nodes"] {
         give(&scene, &role, Some(resource)).await;
         scene.create(resource, &json!({"nodes": ["a"]})).await;
-        wait_until("the missing right in the status", TIMEOUT, async || {
+        until("the missing right in the status", async || {
             let object = scene.get(&["nm", resource]).await?;
             let conditions = object["status"]["conditions"].as_array();
             let mut blocked = conditions.into_iter().flatten();
@@ -487,8 +480,7 @@ async fn a_maintenance_says_which_right_is_missing() {
             anyhow::ensure!(says("watch") || says("list"), "{object:#}");
             Ok(Some(()))
         })
-        .await
-        .unwrap();
+        .await;
         give(&scene, &role, None).await;
         scene.drained(resource).await;
         scene.run(&["delete", "nm", resource]).await;
@@ -513,11 +505,10 @@ async fn give(scene: &Scene<'_>, role: &Value, but: Option<&str>) {
     for resource in ["pods", "nodes"] {
         let may = ["auth", "can-i", "watch", resource, "-A", "--as", USER];
         let status = i32::from(but == Some(resource));
-        wait_until("the role to be in force", TIMEOUT, async || {
+        until("the role to be in force", async || {
             let said = scene.kubectl.run(may).await?;
             Ok((said.status == Some(status)).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 }

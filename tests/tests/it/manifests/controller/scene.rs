@@ -10,7 +10,7 @@ use kube::api::{Api, PostParams};
 use nodelife_tests::installation::{NAMESPACE, manifests};
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::supervise::{Spec, Supervised};
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, program, wait_until};
+use nodelife_tests::{ControlPlane, Identity, program, until};
 use serde_json::{Value, json};
 
 /// The account of the controller.
@@ -66,14 +66,13 @@ impl<'a> Scene<'a> {
         let words = ["apply", "--validate=strict", "-k", &folder];
         let words = [&words[..], flags].concat();
         // The API server makes kube-node-lease by itself, but not at once.
-        wait_until("the manifests of the controller", TIMEOUT, async || {
+        until("the manifests of the controller", async || {
             let output = self.kubectl.run(&words).await?;
             // Warnings are how Pod Security speaks of a Deployment.
             assert!(!output.stderr.contains("Warning"), "{}", output.stderr);
             output.success().map(Some)
         })
-        .await
-        .unwrap();
+        .await;
         for half in [AUDIT, MAINTENANCE] {
             self.allowed(half, true).await;
         }
@@ -97,25 +96,23 @@ impl<'a> Scene<'a> {
             _ => return,
         };
         let may = [&["auth", "can-i"][..], &right, &["-A", "--as", USER]].concat();
-        wait_until("the rights to be in force", TIMEOUT, async || {
+        until("the rights to be in force", async || {
             let said = self.kubectl.run(&may).await?;
             Ok((said.status == Some(0)).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// Waits until the authorizer knows of it.
     async fn allowed(&self, half: Half, allowed: bool) {
         let may = ["auth", "can-i", "list", half.resource, "--as", USER];
-        wait_until("the bindings to be in force", TIMEOUT, async || {
+        until("the bindings to be in force", async || {
             let said = self.kubectl.run(may).await?;
             // The mapper may not know a resource yet that is served since a moment ago.
             assert!(!allowed || !said.stdout.is_empty(), "{said:?}");
             Ok(((said.status == Some(0)) == allowed).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// Starts a replica as its ServiceAccount.
@@ -159,36 +156,33 @@ impl<'a> Scene<'a> {
             "spec": spec,
         });
         // A resource is served a moment after it is defined.
-        wait_until("the maintenance", TIMEOUT, async || {
+        until("the maintenance", async || {
             self.kubectl.apply(&object.to_string()).await?;
             Ok(Some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// Waits until the drain of a maintenance has ended well.
     pub(super) async fn drained(&self, name: &str) {
-        wait_until("the end of the drain", TIMEOUT, async || {
+        until("the end of the drain", async || {
             let status = self.get(&["nm", name]).await?["status"].clone();
             let ended = status["exitStatus"].as_i64();
             assert!(ended.is_none_or(|status| status == 0), "{status:#}");
             anyhow::ensure!(ended.is_some(), "{status:#}");
             Ok(Some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// A node that is as it stays: one that became Ready a moment ago still has a taint.
     pub(super) async fn untouched(&self, name: &str) -> Value {
-        wait_until("a node without taints", TIMEOUT, async || {
+        until("a node without taints", async || {
             let node = self.node(name).await;
             anyhow::ensure!(node["spec"]["taints"].is_null(), "{node:#}");
             Ok(Some(node))
         })
         .await
-        .unwrap()
     }
 
     /// The spec of a node, and whatever nodelife has written beside it.

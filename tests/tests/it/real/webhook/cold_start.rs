@@ -6,7 +6,7 @@ use nodelife_tests::installation::NAMESPACE;
 use nodelife_tests::kubectl::run;
 use nodelife_tests::real_nodes::{deployment, is_left_out};
 use nodelife_tests::{
-    Installation, Part, TIMEOUT, TestNamespace, needs_kubernetes, program, wait_until,
+    Installation, Part, TIMEOUT, TestNamespace, needs_kubernetes, program, until,
 };
 use serde_json::json;
 use tokio::process::Command;
@@ -165,13 +165,12 @@ async fn whole_cluster(scene: &Scene, installation: &Installation<'_>) {
         plane.start(part).await.unwrap();
     }
     // Until then the endpoints of replicas seem to be ready.
-    wait_until("no node to be Ready", TIMEOUT, async || {
+    until("no node to be Ready", async || {
         let ready = scene.ready_since(installation).await;
         anyhow::ensure!(ready.is_empty(), "{ready:?}");
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
     let first = &scene.nodes()[0].name;
     let client = plane.node(first).await.unwrap();
     let began = Instant::now();
@@ -190,12 +189,11 @@ async fn whole_cluster(scene: &Scene, installation: &Installation<'_>) {
         "from cold: every node Ready after {:.1} s",
         on.elapsed().as_secs_f32()
     );
-    wait_until("an answer of the webhook", TIMEOUT, async || {
+    until("an answer of the webhook", async || {
         publish(&client, first, 1).await?;
         Ok(Some(()))
     })
-    .await
-    .unwrap();
+    .await;
     println!(
         "from cold: the webhook answers after {:.1} s",
         on.elapsed().as_secs_f32()

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{LogParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use nodelife_tests::real_nodes::{MANNERS, NodeOptions, RealNode};
-use nodelife_tests::{Kubernetes, TIMEOUT, TestNamespace, wait_until};
+use nodelife_tests::{Kubernetes, TIMEOUT, TestNamespace, until, wait_until};
 use serde_json::{Value, json};
 
 use super::scene::{Scene, failures};
@@ -56,13 +56,12 @@ async fn foreign_writes_are_refused(scene: &Scene) {
         (second, "example.com/harmless"),
     ] {
         // On a machine that is too busy for an answer within the timeout, a call fails open.
-        wait_until("a refusal by the webhook", TIMEOUT, async || {
+        until("a refusal by the webhook", async || {
             let patched = nodes.patch(&node.name, &params, &label(key)).await;
             let refused = patched.err().map(|error| error.to_string());
             Ok(refused.filter(|refused| refused.contains(RESTRICTION)))
         })
-        .await
-        .unwrap();
+        .await;
     }
     let own = label("example.com/own");
     nodes.patch(&first.name, &params, &own).await.unwrap();
@@ -81,13 +80,12 @@ async fn joined(scene: &Scene) -> RealNode {
 async fn renews(admin: &Client, node: &str) {
     let leases: Api<Lease> = Api::namespaced(admin.clone(), "kube-node-lease");
     let mut seen = BTreeSet::new();
-    wait_until("renewals of the lease", TIMEOUT, async || {
+    until("renewals of the lease", async || {
         let spec = leases.get(node).await?.spec.unwrap_or_default();
         seen.extend(spec.renew_time.map(|time| time.0));
         Ok((seen.len() >= 3).then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 /// A static pod has its mirror, on a node with a zone.
@@ -138,13 +136,12 @@ async fn token(scene: &Scene, node: &RealNode) {
     let created = pods.create(&PostParams::default(), &pod).await.unwrap();
     let tolerations = created.spec.unwrap().tolerations.unwrap_or_default();
     assert_eq!(tolerations.len(), 2, "the webhook's: {tolerations:?}");
-    let token = wait_until("the pod's log", TIMEOUT, async || {
+    let token = until("the pod's log", async || {
         let status = pods.get("reader").await?.status.unwrap_or_default();
         anyhow::ensure!(status.phase.as_deref() == Some("Succeeded"), "{status:?}");
         Ok(Some(pods.logs("reader", &LogParams::default()).await?))
     })
-    .await
-    .unwrap();
+    .await;
     let review = json!({
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenReview",

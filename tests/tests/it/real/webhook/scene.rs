@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::ListParams;
 use nodelife_tests::installation::NAMESPACE;
 use nodelife_tests::real_nodes::{NodeOptions, ProgramImage, RealNode, RealNodes, is_left_out};
-use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, Installation, until};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
@@ -85,7 +85,7 @@ impl Scene {
 
     /// Waits until `webhook status` says ok of every link.
     pub(super) async fn sound(&self, installation: &Installation<'_>) {
-        wait_until("a sound installation", TIMEOUT, async || {
+        until("a sound installation", async || {
             let words = ["nodelife", "webhook", "status", "-o", "json"];
             let output = installation.kubectl.run(words).await?;
             let report: Value = serde_json::from_str(&output.stdout)?;
@@ -94,8 +94,7 @@ impl Scene {
             anyhow::ensure!(wrong.is_empty() && links.len() > 7, "{wrong:#?}");
             Ok(Some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// The webhook's replicas, those that end included.

@@ -7,7 +7,7 @@ use kube::Api;
 use nodelife_tests::installation::{CA_SECRET, NAMESPACE, TLS_SECRET};
 use nodelife_tests::real_nodes::{Agent, RealNode, leave_out};
 use nodelife_tests::supervise::tail;
-use nodelife_tests::{Installation, Part, TIMEOUT, wait_until};
+use nodelife_tests::{Installation, Part, TIMEOUT, until, wait_until};
 use serde_json::json;
 
 use super::scene::{Failures, Scene, failures};
@@ -159,19 +159,17 @@ impl Soak<'_> {
             &["-n", NAMESPACE, "delete", "secret", CA_SECRET],
         )
         .await;
-        wait_until("a leaf of a new CA", TIMEOUT, async || {
+        until("a leaf of a new CA", async || {
             Ok((leaf().await? != old).then_some(()))
         })
-        .await
-        .unwrap();
-        wait_until("each replica to serve it", TIMEOUT, async || {
+        .await;
+        until("each replica to serve it", async || {
             let now = self.expiries().await?;
             let is_new = now.iter().all(|one| !expired.contains(one));
             anyhow::ensure!(is_new && now.len() == 4, "{expired:?}, then {now:?}");
             Ok(Some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// When the certificate that each container of the replicas serves will expire, by its own metrics.
@@ -249,13 +247,12 @@ impl Soak<'_> {
 
     async fn two_replicas(&self) {
         self.scene.sound(self.installation).await;
-        wait_until("two replicas", TIMEOUT, async || {
+        until("two replicas", async || {
             let replicas = self.scene.replicas(self.installation).await;
             anyhow::ensure!(replicas.len() == 2, "there are {}", replicas.len());
             Ok(Some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// Deletes a replica as those do who do not want to wait for its end.
@@ -269,7 +266,7 @@ impl Soak<'_> {
             &[&["-n", NAMESPACE], &force[..]].concat(),
         )
         .await;
-        wait_until("its replacement", TIMEOUT, async || {
+        until("its replacement", async || {
             let replicas = self.scene.replicas(self.installation).await;
             let names = replicas.iter().map(|pod| pod.metadata.name.as_ref());
             let is_gone = !names.into_iter().any(|other| other == Some(&name));
@@ -279,8 +276,7 @@ impl Soak<'_> {
             });
             Ok((is_gone && ready.count() == 2).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
         self.two_replicas().await;
     }
 
@@ -304,7 +300,7 @@ impl Soak<'_> {
             id,
         ];
         node.run(&kill).await.unwrap().success().unwrap();
-        wait_until("the container's restart", TIMEOUT, async || {
+        until("the container's restart", async || {
             let now = self.scene.replicas(self.installation).await;
             let mut same = now
                 .iter()
@@ -315,8 +311,7 @@ impl Soak<'_> {
             anyhow::ensure!(is_back, "{now:?}");
             Ok(Some(()))
         })
-        .await
-        .unwrap();
+        .await;
         name
     }
 }

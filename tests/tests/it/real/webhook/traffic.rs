@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client};
 use nodelife_tests::real_nodes::MANNERS;
-use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
+use nodelife_tests::{TestNamespace, until};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -59,13 +59,12 @@ impl Traffic {
     /// Waits until so many pods more have come and gone.
     pub(super) async fn more(&self, pods: u64) {
         let wanted = self.counts.done.load(Ordering::Relaxed) + pods;
-        wait_until("pods to come and go", TIMEOUT, async || {
+        until("pods to come and go", async || {
             let done = self.counts.done.load(Ordering::Relaxed);
             anyhow::ensure!(done >= wanted, "{done} of {wanted} are done");
             Ok(Some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// What went wrong since the last time.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ListParams;
-use nodelife_tests::{AuditEvent, TIMEOUT, wait_until};
+use nodelife_tests::{AuditEvent, until};
 use serde_json::json;
 
 use super::TestEnvironment;
@@ -48,13 +48,12 @@ impl TestEnvironment {
         // A request that stands behind ours in the log shows that ours are all in it.
         let mark = format!("mark-{}", self.namespace.name);
         let _ = self.pods().get_opt(&mark).await.unwrap();
-        let events = wait_until("the audit log", TIMEOUT, async || {
+        let events = until("the audit log", async || {
             let events = self.plane.audit_events_after(self.before)?;
             let end = events.iter().rposition(|event| event.name() == mark);
             Ok(end.map(|_| events))
         })
-        .await
-        .unwrap();
+        .await;
         let own = format!("{}-", self.namespace.name);
         events
             .into_iter()

@@ -14,12 +14,10 @@ use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use nodelife_tests::Part;
-use nodelife_tests::fixture::{NodeFixture, WorkloadFixture};
+use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::kubectl::{self, Kubectl, Output};
 use nodelife_tests::proxy::Proxy;
-use nodelife_tests::{
-    ControlPlane, Identity, Parts, PlaneLease, TIMEOUT, TestNamespace, wait_until,
-};
+use nodelife_tests::{ControlPlane, Identity, Parts, PlaneLease, TestNamespace, until};
 use serde_json::{Value, json};
 
 pub(in crate::drain) use self::permissions::{
@@ -304,6 +302,12 @@ impl TestEnvironment {
         self.namespace.api()
     }
 
+    /// Creates a pod that runs on this node.
+    pub(in crate::drain) async fn running(&self, name: &str, node: &str) -> Pod {
+        let pod = PodFixture::new(name).running_on(node);
+        pod.create(&self.namespace).await.unwrap()
+    }
+
     pub(in crate::drain) async fn pods_on(&self, node: &str) -> Vec<Pod> {
         let selection = ListParams::default().fields(&format!("spec.nodeName={node}"));
         self.pods().list(&selection).await.unwrap().items
@@ -382,11 +386,10 @@ async fn with_node(env: TestEnvironment) -> (TestEnvironment, String) {
 }
 
 pub(in crate::drain) async fn wait_for_cordon(env: &TestEnvironment, node: &str) {
-    wait_until("the cordon", TIMEOUT, async || {
+    until("the cordon", async || {
         Ok(env.is_cordoned(node).await.then_some(()))
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 /// The events of the drains of a node: type, reason and note.

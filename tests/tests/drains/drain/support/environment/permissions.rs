@@ -6,7 +6,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use nodelife_core::node_marks::LOCK_NAMESPACE;
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::{Identity, TIMEOUT, wait_until};
+use nodelife_tests::{Identity, until};
 use serde_json::{Value, json};
 
 use super::super::controller::is_by_maintenance;
@@ -135,12 +135,11 @@ pub(in crate::drain) async fn wait_until_allowed(
     for attributes in rules.iter().flat_map(|rule| requests(rule, namespace)) {
         let review = json!({"spec": {"user": user, "resourceAttributes": attributes}});
         let review: SubjectAccessReview = serde_json::from_value(review).unwrap();
-        wait_until(&format!("permission: {attributes}"), TIMEOUT, async || {
+        until(&format!("permission: {attributes}"), async || {
             let answer = reviews.create(&PostParams::default(), &review).await?;
             Ok(answer.status.is_some_and(|it| it.allowed).then_some(()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 }
 
