@@ -184,9 +184,9 @@ async fn the_timeout_holds_when_the_api_server_falls_silent() {
 pub(crate) async fn the_timeout_covers_the_lock() {
     let (mut env, node) = apart_with_node("no-lock").await;
     let proxy = env.go_through_proxy();
-    // Its lock is the first that it writes.
+    // Its lock is the first that it writes; the Lease of a controller is in another namespace.
     let never = FaultRule::new(Fault::Delay(Duration::from_hours(1)));
-    proxy.fault(never.method(Method::POST).path("/leases"));
+    proxy.fault(never.method(Method::POST).path("/nodelife-system/leases"));
     let (status, stderr) = end(&env, start(&env, &[&node, "--timeout=5s"])).await;
     assert_eq!(status, Some(1), "{stderr}");
     assert!(

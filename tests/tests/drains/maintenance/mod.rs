@@ -36,6 +36,8 @@ async fn web(scene: &Scene<'_>, namespace: &TestNamespace) {
     let budget = json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}});
     scene.budget(namespace, "web", budget).await;
     scene.cordon("c", true).await;
+    // Else all pods go to the one that is seen to be Ready first.
+    scene.settled_specs(&["a", "b"]).await;
     WorkloadFixture::deployment("web", 4)
         .create_ready(namespace, 4)
         .await

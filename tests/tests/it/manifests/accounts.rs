@@ -211,14 +211,20 @@ fn is_of((verb, _, resource): &(String, String, String), right: &str) -> bool {
     words.starts_with(&[verb, resource])
 }
 
-/// The same rights with the names of each in alphabetical order.
+/// The same rights with the names of each in alphabetical order, without those to one name that come
+/// with the right to every name.
 fn sorted(rights: &BTreeSet<String>) -> BTreeSet<String> {
+    let is_wider = |right: &&String| {
+        let mut words = right.splitn(3, ' ');
+        let general = [words.next(), words.next()].map(Option::unwrap).join(" ");
+        **right == general || !rights.contains(&general)
+    };
     let sort = |right: &String| {
         let mut words: Vec<&str> = right.split(' ').collect();
         words[2..].sort_unstable();
         words.join(" ")
     };
-    rights.iter().map(sort).collect()
+    rights.iter().filter(is_wider).map(sort).collect()
 }
 
 /// Applies every folder, and the definitions that they need.

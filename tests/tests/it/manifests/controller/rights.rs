@@ -53,7 +53,7 @@ const OF_MAINTENANCE: &[&str] = &[
     "events.events.k8s.io [] [] [create]",
     "jobs.batch [] [] [get list]",
     "mutatingwebhookconfigurations.admissionregistration.k8s.io [] [] [list]",
-    "nodemaintenances.nodelife.dev [] [] [list patch watch]",
+    "nodemaintenances.nodelife.dev [] [] [delete list patch watch]",
     "nodemaintenances.nodelife.dev/status [] [] [patch]",
     "nodes [] [] [get list patch watch]",
     "nodes/status [] [] [patch]",
@@ -183,6 +183,7 @@ fn the_roles_of_maintenances_are_those_of_a_drain_and_their_objects() {
         ("list", "nodemaintenances"),
         ("watch", "nodemaintenances"),
         ("patch", "nodemaintenances"),
+        ("delete", "nodemaintenances"),
         ("patch", "nodemaintenances/status"),
     ] {
         expected.insert(format!(r#""{verb}" "{resource}" "nodelife.dev" null"#));

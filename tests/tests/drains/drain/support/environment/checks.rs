@@ -181,5 +181,9 @@ fn is_dry(event: &AuditEvent) -> bool {
 /// Whether it is the controller's own, and not of the drain that it carries out.
 fn is_of_controller(event: &AuditEvent) -> bool {
     let resource = event.object_ref.as_ref().map(|object| &*object.resource);
-    matches!(resource, Some("leases" | "nodemaintenances"))
+    match resource {
+        Some("events") => event.name().starts_with("drain-"),
+        Some(resource) => ["leases", "nodemaintenances"].contains(&resource),
+        None => false,
+    }
 }
