@@ -1,4 +1,4 @@
-//! The end of an object.
+//! The finalizer of an object, and its end.
 
 use std::collections::BTreeSet;
 
@@ -14,6 +14,21 @@ use super::super::reservations::Wait;
 use super::{Next, RETRY, SOON, Worker};
 
 impl Worker {
+    /// Whether it has the finalizer; else it is set, and the watch shows it soon.
+    pub(super) async fn is_held(&self) -> anyhow::Result<bool> {
+        let meta = &self.object.metadata;
+        if meta.finalizers.iter().any(|one| *one == FINALIZER) {
+            return Ok(true);
+        }
+        let set = self
+            .cluster
+            .set_maintenance_finalizer(&self.object, FINALIZER, true);
+        match set.await {
+            Ok(()) | Err(ApiError::Conflict(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Gives back what was taken from the nodes, and lets the object go.
     pub(super) async fn give_back(&mut self) -> anyhow::Result<Next> {
         let meta = &self.object.metadata;

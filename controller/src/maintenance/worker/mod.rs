@@ -20,7 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodelife_audit::Selection;
 use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::node_maintenance::{
-    FINALIZER, MaintenanceStatus, NodeMaintenance, NodeState, NodeStatus, condition,
+    MaintenanceStatus, NodeMaintenance, NodeState, NodeStatus, condition,
 };
 use nodelife_core::text::Str;
 use nodelife_drain::{
@@ -358,21 +358,6 @@ impl Worker {
         let known = self.reservation.reservations().known();
         let now = self.cluster.clock().now();
         (check.blocker(&known, now), check.wanted(&known, now))
-    }
-
-    /// Whether it has the finalizer; else it is set, and the watch shows it soon.
-    async fn is_held(&self) -> anyhow::Result<bool> {
-        let meta = &self.object.metadata;
-        if meta.finalizers.iter().any(|one| *one == FINALIZER) {
-            return Ok(true);
-        }
-        let set = self
-            .cluster
-            .set_maintenance_finalizer(&self.object, FINALIZER, true);
-        match set.await {
-            Ok(()) | Err(ApiError::Conflict(_)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Its turn to write, if it waits.
