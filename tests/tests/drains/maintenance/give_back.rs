@@ -80,11 +80,6 @@ async fn one_that_settles_soaks_or_has_ended_gives_back_its_nodes() {
     web.create_ready(&namespace, 2).await.unwrap();
     scene.cordon("b", false).await;
     let nodes = ["a", "b", "admins"];
-    wait_until("the taint of the cordon gone", TIMEOUT, async || {
-        Ok(scene.spec("b").await["taints"].is_null().then_some(()))
-    })
-    .await
-    .unwrap();
     let before = scene.settled_specs(&nodes).await;
     let controller = scene.start("one");
     let spec = |more: &Value| {

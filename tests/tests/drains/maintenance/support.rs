@@ -268,14 +268,20 @@ impl<'a> Scene<'a> {
 
     /// The specs of nodes, by their names, once the taint has gone that Kubernetes gives new nodes.
     pub(super) async fn settled_specs(&self, nodes: &[&str]) -> Vec<(String, Value)> {
-        wait_until("nodes without the taint of new ones", TIMEOUT, async || {
-            let specs = self.specs(nodes).await;
-            let new_taint = "node.kubernetes.io/not-ready";
-            let is_new = specs
-                .iter()
-                .any(|(_, spec)| spec.to_string().contains(new_taint));
-            Ok((!is_new).then_some(specs))
-        })
+        wait_until(
+            "the taints of Kubernetes' controllers",
+            TIMEOUT,
+            async || {
+                let specs = self.specs(nodes).await;
+                let is_settled = specs.iter().all(|(_, spec)| {
+                    let text = spec.to_string();
+                    let has_taint = text.contains("node.kubernetes.io/unschedulable");
+                    has_taint == (spec["unschedulable"] == true)
+                        && !text.contains("node.kubernetes.io/not-ready")
+                });
+                Ok(is_settled.then_some(specs))
+            },
+        )
         .await
         .unwrap()
     }

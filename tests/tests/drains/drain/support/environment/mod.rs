@@ -278,7 +278,14 @@ impl TestEnvironment {
                         continue;
                     };
                     let ready = web.status.unwrap().ready_replicas.unwrap_or(0);
-                    assert!(ready >= least, "{ready} replicas were Ready, and not {least}");
+                    if ready < least {
+                        let pods = self.pods().list(&ListParams::default()).await.unwrap().items;
+                        let pods: Vec<_> = pods
+                            .iter()
+                            .map(|pod| (&pod.metadata, &pod.spec, &pod.status))
+                            .collect();
+                        panic!("{ready} replicas were Ready, and not {least}: {pods:#?}");
+                    }
                 }
             }
         }
