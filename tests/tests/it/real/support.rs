@@ -13,6 +13,7 @@ use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::real_nodes::{RealNode, RealNodes, Traces};
 use nodelife_tests::{Identity, TIMEOUT, until, wait_until};
 use serde_json::Value;
+use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -83,8 +84,9 @@ pub(super) async fn nothing_is_left(traces: &Traces) {
     .await;
 }
 
-/// Measures for how long the machine lets a test wait in vain: so much later may the programs of a
-/// cluster be as well.
+/// Measures for how long the machine lets a test wait in vain, for time and for a program to run: so
+/// much later may the programs of a cluster be as well, and those that a runtime runs to stop a
+/// container.
 pub(super) struct Lateness {
     late: Arc<AtomicU64>,
     _ticking: JoinSet<()>,
@@ -100,6 +102,7 @@ impl Lateness {
             loop {
                 let begun = Instant::now();
                 tokio::time::sleep(EVERY).await;
+                Command::new("true").status().await.unwrap();
                 let more = begun.elapsed().saturating_sub(EVERY).as_millis();
                 milliseconds.fetch_add(more.try_into().unwrap(), Ordering::Relaxed);
             }
