@@ -19,13 +19,13 @@ async fn environment_with_two_nodes(what: &str) -> (TestEnvironment, String, Str
     let pool = env.namespace.name.clone();
     let client = env.namespace.client();
     let fixture = |name: &str| NodeFixture::kwok(name).label("pool", &pool);
-    fixture(&node).create(client).await.unwrap();
+    fixture(&node).create_schedulable(client).await.unwrap();
     WorkloadFixture::deployment("web", 1)
         .pod_spec(json!({"nodeSelector": {"pool": pool}}))
         .create_ready(&env.namespace, 1)
         .await
         .unwrap();
-    fixture(&other).create(client).await.unwrap();
+    fixture(&other).create_schedulable(client).await.unwrap();
     (env, node, other)
 }
 

@@ -69,12 +69,12 @@ pub(in crate::drain) async fn two_nodes(env: &TestEnvironment, replicas: u32) ->
     let client = env.namespace.client();
     let pool = &env.namespace.name;
     let node = |name: &str| NodeFixture::kwok(name).label("pool", pool);
-    node(&full).create(client).await.unwrap();
+    node(&full).create_schedulable(client).await.unwrap();
     WorkloadFixture::deployment("web", replicas)
         .pod_spec(json!({"nodeSelector": {"pool": pool}}))
         .create_ready(&env.namespace, replicas as usize)
         .await
         .unwrap();
-    node(&empty).create(client).await.unwrap();
+    node(&empty).create_schedulable(client).await.unwrap();
     (full, empty)
 }
