@@ -2,10 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use crate::context::{allocatable, capacity};
+use crate::context::allocatable;
 use crate::headroom::Headroom;
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
-use nodelife_core::allocatable::{DEFAULT_MAX_PODS, KubeletConfiguration};
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::Node;
 use nodelife_core::quantity::Quantity;
 use nodelife_core::snapshot::Source;
@@ -77,16 +76,6 @@ pub(super) const RULES: &[Rule] = &[
               allocates pod ranges.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/networking/",
         check: Check::All(overlap),
-    },
-    Rule {
-        id: "NL-CAP-010",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "podsPerCore limits the node to fewer pods than maxPods",
-        why: "The kubelet uses the lower of the two limits. Setting both is rarely intended.",
-        fix: "Remove podsPerCore.",
-        link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
-        check: Check::Configuration(per_core),
     },
     Rule {
         id: "NL-CAP-011",
@@ -331,20 +320,4 @@ fn machines_in_range(context: &Context<'_>, findings: &mut Findings<'_>) {
             ));
         }
     }
-}
-
-fn per_core(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {
-    let cores = capacity(node, "cpu")?.value()?;
-    let most = config.max_pods.unwrap_or(DEFAULT_MAX_PODS);
-    let limit = config.pod_limit(cores);
-    (limit < most).then(|| {
-        let each = config.pods_per_core.unwrap_or_default();
-        Statement::from(
-            "podsPerCore: {podsPerCore} × {cores} cores = {pods} pods, maxPods: {maxPods}",
-        )
-        .with("podsPerCore", each)
-        .with("cores", cores)
-        .with("pods", limit)
-        .with("maxPods", most)
-    })
 }

@@ -4,7 +4,7 @@ use crate::context::{is_control_plane, is_open};
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
-use nodelife_core::zone::{BETA_REGION_LABEL, BETA_ZONE_LABEL, REGION_LABEL, ZONE_LABEL, ZoneKey};
+use nodelife_core::zone::{BETA_REGION_LABEL, BETA_ZONE_LABEL, REGION_LABEL, ZONE_LABEL};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -30,17 +30,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Remove the failure-domain.beta.kubernetes.io labels.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesiozone",
         check: Check::EachNode(beta_differs),
-    },
-    Rule {
-        id: "NL-LBL-003",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the node has a zone label but no region label",
-        why: "Zones are identified by region and zone. A node without a region belongs to a \
-              different zone than the other nodes of its zone.",
-        fix: "Set topology.kubernetes.io/region.",
-        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesioregion",
-        check: Check::Node(no_region),
     },
     Rule {
         id: "NL-LBL-006",
@@ -120,13 +109,6 @@ fn beta_differs(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
             findings.push(found);
         }
     }
-}
-
-fn no_region<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    let key = ZoneKey::of(&node.metadata.labels);
-    (!key.zone.is_empty() && key.region.is_empty()).then(|| {
-        FindingBuilder::node(node, "zone {zone} without a region").with("zone", &*key.zone)
-    })
 }
 
 fn excluded_traffic<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {

@@ -3,132 +3,48 @@
 
 use crate::selection::Selection;
 
-/// Id, and why the rule was removed.
-const REMOVED: [(&str, &str); 31] = [
-    (
-        "NL-CAP-002",
-        "a full node is no fault; NL-CAP-011, NL-CAP-013 and NL-POD-005 report missing room",
-    ),
-    (
-        "NL-CAP-008",
-        "replacement pods wait for a released address for seconds at most",
-    ),
-    (
-        "NL-CRT-007",
-        "benchmarks such as kube-bench check the CIS settings completely",
-    ),
-    (
-        "NL-FLT-001",
-        "an audit reads one cluster; compare the reports of several with jq",
-    ),
-    (
-        "NL-FLT-002",
-        "an audit reads one cluster; compare the reports of several with jq",
-    ),
-    (
-        "NL-FLT-003",
-        "an audit reads one cluster; compare the reports of several with jq",
-    ),
-    (
-        "NL-FLT-004",
-        "an audit reads one cluster; compare the reports of several with jq",
-    ),
-    (
-        "NL-HB-009",
-        "a different lease duration has no effect until it exceeds the grace period, which NL-HB-008 reports",
-    ),
-    (
-        "NL-HB-014",
-        "a missing node-problem-detector is no fault of a node",
-    ),
-    ("NL-LBL-005", "roles are only displayed"),
-    (
-        "NL-LBL-007",
-        "the label exclude-disruption is set on purpose",
-    ),
-    (
-        "NL-OPS-007",
-        "serial image pulls delay pods but break nothing",
-    ),
-    (
-        "NL-PDB-010",
-        "a long grace period is intended; the plan of a drain shows it",
-    ),
-    (
-        "NL-REG-007",
-        "a name that differs from the hostname needs no action",
-    ),
-    (
-        "NL-REG-014",
-        "a node without an internal address is reachable by its other addresses",
-    ),
-    (
-        "NL-RES-012",
-        "NL-RES-011 reports reservations that differ from the provider's formula",
-    ),
-    (
-        "NL-RES-018",
-        "an unlimited number of processes is the kubelet's default",
-    ),
-    (
-        "NL-RES-019",
-        "no reserved ephemeral storage is the kubelet's default",
-    ),
-    (
-        "NL-RES-023",
-        "the order of two eviction thresholds changes only which one evicts first",
-    ),
-    (
-        "NL-SHD-010",
-        "failed pods of past shutdowns do no harm; NL-POD-003 reports many failed pods",
-    ),
-    (
-        "NL-TNT-010",
-        "a control plane that takes workloads is usually intended",
-    ),
-    (
-        "NL-TOL-005",
-        "different times for not-ready and unreachable change little",
-    ),
-    (
-        "NL-TOL-008",
-        "a single replica is unavailable whenever its node fails",
-    ),
-    (
-        "NL-TOL-010",
-        "the first matching toleration counts, as Kubernetes documents",
-    ),
-    (
-        "NL-TOL-012",
-        "the feature gate of the operators Lt and Gt is off by default",
-    ),
-    (
-        "NL-VER-006",
-        "pools are updated node by node, so their images differ for a while",
-    ),
-    (
-        "NL-VER-011",
-        "the age of a node is no fault; NL-VER-003 reports old versions",
-    ),
-    (
-        "NL-VER-013",
-        "swap matters only with the kubelet's configuration, and NL-VER-008 reads both",
-    ),
-    (
-        "NL-VER-014",
-        "different features follow from different versions or feature gates, which NL-VER-002 and NL-OPS-004 report",
-    ),
-    ("NL-ZON-003", "small zones need no action"),
-    (
-        "NL-ZON-005",
-        "zones of different sizes need no action; NL-CAP-013 reports a zone that the others cannot replace",
-    ),
+/// Ids, each with the reason for which the rule was removed.
+const REMOVED: [&str; 34] = [
+    "NL-CAP-002: a full node is no fault; NL-CAP-011, NL-CAP-013 and NL-POD-005 report missing room",
+    "NL-CAP-008: replacement pods wait for a released address for seconds at most",
+    "NL-CAP-010: podsPerCore is set on purpose; NL-CAP-005 reports a node without room for pods",
+    "NL-CRT-007: benchmarks such as kube-bench check the CIS settings completely",
+    "NL-FLT-001: an audit reads one cluster; compare the reports of several with jq",
+    "NL-FLT-002: an audit reads one cluster; compare the reports of several with jq",
+    "NL-FLT-003: an audit reads one cluster; compare the reports of several with jq",
+    "NL-FLT-004: an audit reads one cluster; compare the reports of several with jq",
+    "NL-HB-009: a different lease duration has no effect until it exceeds the grace period, which NL-HB-008 reports",
+    "NL-HB-014: a missing node-problem-detector is no fault of a node",
+    "NL-LBL-003: NL-LBL-001 reports a missing region where other nodes have one",
+    "NL-LBL-005: roles are only displayed",
+    "NL-LBL-007: the label exclude-disruption is set on purpose",
+    "NL-OPS-007: serial image pulls delay pods but break nothing",
+    "NL-PDB-010: a long grace period is intended; the plan of a drain shows it",
+    "NL-REG-007: a name that differs from the hostname needs no action",
+    "NL-REG-014: a node without an internal address is reachable by its other addresses",
+    "NL-RES-012: NL-RES-011 reports reservations that differ from the provider's formula",
+    "NL-RES-018: an unlimited number of processes is the kubelet's default",
+    "NL-RES-019: no reserved ephemeral storage is the kubelet's default",
+    "NL-RES-023: the order of two eviction thresholds changes only which one evicts first",
+    "NL-RES-024: NL-RES-010 reports a kubelet without any threshold as well",
+    "NL-SHD-010: failed pods of past shutdowns do no harm; NL-POD-003 reports many failed pods",
+    "NL-TNT-010: a control plane that takes workloads is usually intended",
+    "NL-TOL-005: different times for not-ready and unreachable change little",
+    "NL-TOL-008: a single replica is unavailable whenever its node fails",
+    "NL-TOL-010: the first matching toleration counts, as Kubernetes documents",
+    "NL-TOL-012: the feature gate of the operators Lt and Gt is off by default",
+    "NL-VER-006: pools are updated node by node, so their images differ for a while",
+    "NL-VER-011: the age of a node is no fault; NL-VER-003 reports old versions",
+    "NL-VER-013: swap matters only with the kubelet's configuration, and NL-VER-008 reads both",
+    "NL-VER-014: different features follow from different versions or feature gates, which NL-VER-002 and NL-OPS-004 report",
+    "NL-ZON-003: small zones need no action",
+    "NL-ZON-005: zones of different sizes need no action; NL-CAP-013 reports a zone that the others cannot replace",
 ];
 
 /// Why the rule with this id was removed; none for any other name.
 pub fn removed(id: &str) -> Option<String> {
-    let is_it = |(known, _): &&(&str, &str)| known.eq_ignore_ascii_case(id.trim());
-    let (id, reason) = REMOVED.iter().find(is_it)?;
+    let mut rows = REMOVED.iter().filter_map(|row| row.split_once(": "));
+    let (id, reason) = rows.find(|(known, _)| known.eq_ignore_ascii_case(id.trim()))?;
     Some(format!("{id} was removed: {reason}"))
 }
 

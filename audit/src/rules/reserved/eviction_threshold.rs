@@ -15,9 +15,11 @@ fn threshold(map: &BTreeMap<Str, Str>, signal: &str) -> Option<Threshold> {
 pub(super) fn no_memory_threshold(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     const SIGNAL: &str = "memory.available";
     let hard = &config.eviction_hard;
-    let off = !hard.is_empty() && threshold(hard, SIGNAL).is_none();
+    if hard.is_empty() {
+        return Some("evictionHard is empty".into());
+    }
     let given = hard.get(SIGNAL).map_or("is not set", Str::as_str);
-    off.then(|| {
+    threshold(hard, SIGNAL).is_none().then(|| {
         Statement::from("evictionHard: {signal} {given}")
             .with("signal", SIGNAL)
             .with("given", given)
@@ -99,9 +101,4 @@ pub(super) fn reclaim(node: &Node, config: &KubeletConfiguration) -> Option<Stat
                 .with("hard", hard)
         })
     })
-}
-
-pub(super) fn none_at_all(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
-    let none = config.eviction_hard.is_empty();
-    none.then(|| "evictionHard is empty".into())
 }

@@ -124,8 +124,10 @@ pub(super) const RULES: &[Rule] = &[
         title: "there is no hard eviction threshold for memory",
         why: "Without memory.available, the kubelet does not evict pods when memory runs out and \
               keeps no memory back for evictions. The kernel's OOM killer decides which processes \
-              die, possibly a system daemon.",
-        fix: "Set memory.available in evictionHard to 100Mi or more.",
+              die, possibly a system daemon. A kubelet without --config has no thresholds at all: \
+              it sets the defaults only when it reads a configuration file.",
+        fix: "Set memory.available in evictionHard to 100Mi or more, or use a configuration file \
+              without evictionHard.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds",
         check: Check::Configuration(eviction_threshold::no_memory_threshold),
     },
@@ -229,17 +231,5 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Use larger nodes, or lower the requests of the DaemonSets.",
         link: "https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/",
         check: Check::EachNode(provider::overhead),
-    },
-    Rule {
-        id: "NL-RES-024",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet has no hard eviction thresholds",
-        why: "The kubelet runs without --config, or with evictionHard: {}. It sets the defaults \
-              only when it reads a configuration file. It evicts no pods and keeps nothing back \
-              for evictions.",
-        fix: "Use a configuration file without evictionHard, or with all five signals.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds",
-        check: Check::Configuration(eviction_threshold::none_at_all),
     },
 ];

@@ -23,7 +23,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
                 "WorkerNode",
                 1,
                 60,
-            );
+            )
         },
         silent: |s| {
             signing(
@@ -37,12 +37,8 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-AUT-003",
-        fires: |s| {
-            bind(s, "system:node", "Group", "system:nodes");
-        },
-        silent: |s| {
-            bind(s, "system:node", "User", "system:node:a");
-        },
+        fires: |s| bind(s, "system:node", "Group", "system:nodes"),
+        silent: |s| bind(s, "system:node", "User", "system:node:a"),
     },
 ];
 

@@ -56,15 +56,11 @@ pub(super) const FIXTURES: &[Fixture] = &[
             broken(s);
             s.budgets[2].spec.unhealthy_pod_eviction_policy = None;
         },
-        silent: |s| {
-            broken(s);
-        },
+        silent: |s| broken(s),
     },
     Fixture {
         rule: "NL-PDB-005",
-        fires: |s| {
-            first_pod(s, "cart").metadata.owner_references.clear();
-        },
+        fires: |s| first_pod(s, "cart").metadata.owner_references.clear(),
         silent: |s| {
             let pod = first_pod(s, "cart");
             pod.metadata.owner_references.clear();

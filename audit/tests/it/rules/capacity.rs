@@ -1,4 +1,4 @@
-use super::cluster::{configure, crowd, csi_count, each_pod, first_pod, limit, request};
+use super::cluster::{crowd, csi_count, each_pod, first_pod, limit, request};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -30,12 +30,8 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-CAP-003",
-        fires: |s| {
-            limit(first_pod(s, "cart"), "memory", "32Gi");
-        },
-        silent: |s| {
-            limit(first_pod(s, "cart"), "memory", "16Gi");
-        },
+        fires: |s| limit(first_pod(s, "cart"), "memory", "32Gi"),
+        silent: |s| limit(first_pod(s, "cart"), "memory", "16Gi"),
     },
     Fixture {
         rule: "NL-CAP-004",
@@ -54,12 +50,8 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-CAP-006",
-        fires: |s| {
-            s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/27".into()];
-        },
-        silent: |s| {
-            s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/24".into()];
-        },
+        fires: |s| s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/27".into()],
+        silent: |s| s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/24".into()],
     },
     Fixture {
         rule: "NL-CAP-007",
@@ -73,31 +65,14 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-CAP-010",
-        fires: |s| {
-            configure(s, |c| c.pods_per_core = Some(10));
-        },
-        silent: |s| {
-            configure(s, |c| c.pods_per_core = Some(20));
-        },
-    },
-    Fixture {
         rule: "NL-CAP-011",
-        fires: |s| {
-            each_pod(s, "frontend", |pod| request(pod, "cpu", "4"));
-        },
-        silent: |s| {
-            each_pod(s, "frontend", |pod| request(pod, "cpu", "2"));
-        },
+        fires: |s| each_pod(s, "frontend", |pod| request(pod, "cpu", "4")),
+        silent: |s| each_pod(s, "frontend", |pod| request(pod, "cpu", "2")),
     },
     Fixture {
         rule: "NL-CAP-012",
-        fires: |s| {
-            csi_count(s, 2, 2);
-        },
-        silent: |s| {
-            csi_count(s, 2, 3);
-        },
+        fires: |s| csi_count(s, 2, 2),
+        silent: |s| csi_count(s, 2, 3),
     },
     Fixture {
         rule: "NL-CAP-013",

@@ -4,18 +4,12 @@ use super::fixture::Fixture;
 pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-CRT-001",
-        fires: |s| {
-            configure(s, |c| c.rotate_certificates = None);
-        },
-        silent: |s| {
-            configure(s, |c| c.server_tls_bootstrap = None);
-        },
+        fires: |s| configure(s, |c| c.rotate_certificates = None),
+        silent: |s| configure(s, |c| c.server_tls_bootstrap = None),
     },
     Fixture {
         rule: "NL-CRT-002",
-        fires: |s| {
-            configure(s, |c| c.server_tls_bootstrap = None);
-        },
+        fires: |s| configure(s, |c| c.server_tls_bootstrap = None),
         silent: |s| {
             configure(s, |c| {
                 c.server_tls_bootstrap = None;
@@ -25,43 +19,29 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-CRT-003",
-        fires: |s| {
-            signing(s, "kubernetes.io/kubelet-serving", "system:node:a", 1, 900);
-        },
-        silent: |s| {
-            signing(s, "kubernetes.io/kubelet-serving", "system:node:a", 1, 300);
-        },
+        fires: |s| signing(s, "kubernetes.io/kubelet-serving", "system:node:a", 1, 900),
+        silent: |s| signing(s, "kubernetes.io/kubelet-serving", "system:node:a", 1, 300),
     },
     Fixture {
         rule: "NL-CRT-004",
-        fires: |s| {
-            signing(s, "kubernetes.io/kubelet-serving", "system:node:a", 6, 300);
-        },
-        silent: |s| {
-            signing(s, "kubernetes.io/kubelet-serving", "system:node:a", 5, 300);
-        },
+        fires: |s| signing(s, "kubernetes.io/kubelet-serving", "system:node:a", 6, 300),
+        silent: |s| signing(s, "kubernetes.io/kubelet-serving", "system:node:a", 5, 300),
     },
     Fixture {
         rule: "NL-CRT-006",
-        fires: |s| {
-            configure(s, |c| c.authentication.anonymous.enabled = Some(true));
-        },
-        silent: |s| {
-            configure(s, |c| c.read_only_port = Some(0));
-        },
+        fires: |s| configure(s, |c| c.authentication.anonymous.enabled = Some(true)),
+        silent: |s| configure(s, |c| c.read_only_port = Some(0)),
     },
     Fixture {
         rule: "NL-CRT-008",
-        fires: |s| {
-            bind(s, "system:kubelet-api-admin", "User", "deployer");
-        },
+        fires: |s| bind(s, "system:kubelet-api-admin", "User", "deployer"),
         silent: |s| {
             bind(
                 s,
                 "system:kubelet-api-admin",
                 "User",
                 "kube-apiserver-kubelet-client",
-            );
+            )
         },
     },
     Fixture {

@@ -28,21 +28,13 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-HB-004",
-        fires: |s| {
-            heartbeat(s, 0, -30);
-        },
-        silent: |s| {
-            heartbeat(s, 0, -4);
-        },
+        fires: |s| heartbeat(s, 0, -30),
+        silent: |s| heartbeat(s, 0, -4),
     },
     Fixture {
         rule: "NL-HB-005",
-        fires: |s| {
-            heartbeat(s, 0, 900);
-        },
-        silent: |s| {
-            heartbeat(s, 0, 400);
-        },
+        fires: |s| heartbeat(s, 0, 900),
+        silent: |s| heartbeat(s, 0, 400),
     },
     Fixture {
         rule: "NL-HB-007",
@@ -63,18 +55,12 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-HB-008",
-        fires: |s| {
-            configure(s, |c| c.node_lease_duration_seconds = Some(60));
-        },
-        silent: |s| {
-            configure(s, |c| c.node_lease_duration_seconds = Some(30));
-        },
+        fires: |s| configure(s, |c| c.node_lease_duration_seconds = Some(60)),
+        silent: |s| configure(s, |c| c.node_lease_duration_seconds = Some(30)),
     },
     Fixture {
         rule: "NL-HB-010",
-        fires: |s| {
-            event(s, 0, "NodeNotReady", 4, 600);
-        },
+        fires: |s| event(s, 0, "NodeNotReady", 4, 600),
         silent: |s| {
             event(s, 0, "NodeNotReady", 4, 7200);
             event(s, 0, "NodeNotReady", 2, 600);
@@ -82,36 +68,22 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-HB-011",
-        fires: |s| {
-            condition(s, 0, "DiskPressure", "True", 60);
-        },
-        silent: |s| {
-            condition(s, 0, "DiskPressure", "Unknown", 60);
-        },
+        fires: |s| condition(s, 0, "DiskPressure", "True", 60),
+        silent: |s| condition(s, 0, "DiskPressure", "Unknown", 60),
     },
     Fixture {
         rule: "NL-HB-012",
-        fires: |s| {
-            condition(s, 0, "NetworkUnavailable", "True", 60);
-        },
-        silent: |s| {
-            condition(s, 0, "NetworkUnavailable", "False", 60);
-        },
+        fires: |s| condition(s, 0, "NetworkUnavailable", "True", 60),
+        silent: |s| condition(s, 0, "NetworkUnavailable", "False", 60),
     },
     Fixture {
         rule: "NL-HB-013",
-        fires: |s| {
-            condition(s, 0, "KernelDeadlock", "True", 60);
-        },
-        silent: |s| {
-            condition(s, 0, "EtcdIsVoter", "True", 60);
-        },
+        fires: |s| condition(s, 0, "KernelDeadlock", "True", 60),
+        silent: |s| condition(s, 0, "EtcdIsVoter", "True", 60),
     },
     Fixture {
         rule: "NL-HB-015",
-        fires: |s| {
-            condition(s, 0, "DiskPressure", "Unknown", 60);
-        },
+        fires: |s| condition(s, 0, "DiskPressure", "Unknown", 60),
         silent: |s| {
             condition(s, 0, "DiskPressure", "Unknown", 60);
             condition(s, 0, "Ready", "Unknown", 60);
@@ -119,36 +91,22 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-HB-016",
-        fires: |s| {
-            condition(s, 0, "VMEventScheduled", "True", 60);
-        },
-        silent: |s| {
-            condition(s, 0, "VMEventScheduled", "False", 60);
-        },
+        fires: |s| condition(s, 0, "VMEventScheduled", "True", 60),
+        silent: |s| condition(s, 0, "VMEventScheduled", "False", 60),
     },
     Fixture {
         rule: "NL-HB-017",
-        fires: |s| {
-            condition(s, 0, "EtcdIsVoter", "False", 60);
-        },
-        silent: |s| {
-            condition(s, 0, "EtcdIsVoter", "True", 30 * 86_400);
-        },
+        fires: |s| condition(s, 0, "EtcdIsVoter", "False", 60),
+        silent: |s| condition(s, 0, "EtcdIsVoter", "True", 30 * 86_400),
     },
     Fixture {
         rule: "NL-HB-018",
-        fires: |s| {
-            condition(s, 0, "SysctlChanged", "True", 60);
-        },
-        silent: |s| {
-            condition(s, 0, "SysctlChanged", "False", 60);
-        },
+        fires: |s| condition(s, 0, "SysctlChanged", "True", 60),
+        silent: |s| condition(s, 0, "SysctlChanged", "False", 60),
     },
     Fixture {
         rule: "NL-HB-019",
-        fires: |s| {
-            condition(s, 0, "SystemMemoryContentionPressure", "True", 60);
-        },
+        fires: |s| condition(s, 0, "SystemMemoryContentionPressure", "True", 60),
         silent: |s| {
             condition(s, 0, "SystemMemoryContentionPressure", "False", 60);
             // The kubelet's own.

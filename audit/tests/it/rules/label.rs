@@ -24,7 +24,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
                 0,
                 "failure-domain.beta.kubernetes.io/zone",
                 "eu-central-1c",
-            );
+            )
         },
         silent: |s| {
             label(
@@ -32,17 +32,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
                 0,
                 "failure-domain.beta.kubernetes.io/zone",
                 "eu-central-1a",
-            );
-        },
-    },
-    Fixture {
-        rule: "NL-LBL-003",
-        fires: |s| {
-            unlabel(s, 0, REGION);
-        },
-        silent: |s| {
-            unlabel(s, 0, REGION);
-            unlabel(s, 0, ZONE);
+            )
         },
     },
     Fixture {
@@ -53,7 +43,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
                 0,
                 "node.kubernetes.io/exclude-from-external-load-balancers",
                 "",
-            );
+            )
         },
         silent: |s| {
             label(
@@ -67,9 +57,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-LBL-008",
-        fires: |s| {
-            unlabel(s, 0, "node.kubernetes.io/instance-type");
-        },
+        fires: |s| unlabel(s, 0, "node.kubernetes.io/instance-type"),
         silent: |s| {
             each_node(s, |node| {
                 drop(

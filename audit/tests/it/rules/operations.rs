@@ -38,18 +38,12 @@ pub(super) const FIXTURES: &[Fixture] = &[
             let name = s.nodes[0].metadata.name.clone();
             s.kubelet_configs.get_mut(&name).unwrap().max_pods = Some(110);
         },
-        silent: |s| {
-            configure(s, |c| c.max_pods = Some(110));
-        },
+        silent: |s| configure(s, |c| c.max_pods = Some(110)),
     },
     Fixture {
         rule: "NL-OPS-006",
-        fires: |s| {
-            configure(s, |c| c.container_log_max_size = "200Mi".into());
-        },
-        silent: |s| {
-            configure(s, |c| c.container_log_max_size = "50Mi".into());
-        },
+        fires: |s| configure(s, |c| c.container_log_max_size = "200Mi".into()),
+        silent: |s| configure(s, |c| c.container_log_max_size = "50Mi".into()),
     },
     Fixture {
         rule: "NL-OPS-008",

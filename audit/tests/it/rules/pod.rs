@@ -18,12 +18,8 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-POD-002",
-        fires: |s| {
-            delete(s, "cart", 120);
-        },
-        silent: |s| {
-            delete(s, "cart", 30);
-        },
+        fires: |s| delete(s, "cart", 120),
+        silent: |s| delete(s, "cart", 30),
     },
     Fixture {
         rule: "NL-POD-003",
@@ -38,18 +34,12 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-POD-004",
-        fires: |s| {
-            condition(s, 0, "Ready", "Unknown", 120);
-        },
-        silent: |s| {
-            condition(s, 0, "Ready", "Unknown", 30);
-        },
+        fires: |s| condition(s, 0, "Ready", "Unknown", 120),
+        silent: |s| condition(s, 0, "Ready", "Unknown", 30),
     },
     Fixture {
         rule: "NL-POD-005",
-        fires: |s| {
-            request(unplaced(s, "cart", 120), "memory", "1Ti");
-        },
+        fires: |s| request(unplaced(s, "cart", 120), "memory", "1Ti"),
         // Something else keeps it: a volume, another pod, a gate.
         silent: |s| {
             unplaced(s, "cart", 120);
@@ -57,20 +47,12 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-POD-006",
-        fires: |s| {
-            without_sandbox(s, "cart", 120);
-        },
-        silent: |s| {
-            without_sandbox(s, "cart", 30);
-        },
+        fires: |s| without_sandbox(s, "cart", 120),
+        silent: |s| without_sandbox(s, "cart", 30),
     },
     Fixture {
         rule: "NL-POD-007",
-        fires: |s| {
-            mirror_not_ready(s, "cart", 120);
-        },
-        silent: |s| {
-            mirror_not_ready(s, "cart", 30);
-        },
+        fires: |s| mirror_not_ready(s, "cart", 120),
+        silent: |s| mirror_not_ready(s, "cart", 30),
     },
 ];

@@ -66,9 +66,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
             label(s, 1, "kubernetes.io/hostname", "worker");
             label(s, 2, "kubernetes.io/hostname", "worker");
         },
-        silent: |s| {
-            label(s, 1, "kubernetes.io/hostname", "worker");
-        },
+        silent: |s| label(s, 1, "kubernetes.io/hostname", "worker"),
     },
     Fixture {
         rule: "NL-REG-008",
@@ -79,7 +77,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
                 "node.cloudprovider.kubernetes.io/uninitialized",
                 "NoSchedule",
                 600,
-            );
+            )
         },
         silent: |s| {
             // Nobody has a cloud.
@@ -109,21 +107,13 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-REG-011",
-        fires: |s| {
-            s.nodes[0].metadata.uid = "recreated".into();
-        },
-        silent: |s| {
-            s.leases[0].metadata.owner_references.clear();
-        },
+        fires: |s| s.nodes[0].metadata.uid = "recreated".into(),
+        silent: |s| s.leases[0].metadata.owner_references.clear(),
     },
     Fixture {
         rule: "NL-REG-012",
-        fires: |s| {
-            configure(s, |c| c.register_node = Some(false));
-        },
-        silent: |s| {
-            configure(s, |c| c.register_node = None);
-        },
+        fires: |s| configure(s, |c| c.register_node = Some(false)),
+        silent: |s| configure(s, |c| c.register_node = None),
     },
     Fixture {
         rule: "NL-REG-013",

@@ -88,17 +88,13 @@ pub(super) const FIXTURES: &[Fixture] = &[
         fires: |s| {
             configure(s, |c| {
                 c.enforce_node_allocatable = Some(vec!["none".into()])
-            });
+            })
         },
-        silent: |s| {
-            configure(s, |c| c.enforce_node_allocatable = None);
-        },
+        silent: |s| configure(s, |c| c.enforce_node_allocatable = None),
     },
     Fixture {
         rule: "NL-RES-007",
-        fires: |s| {
-            configure(s, |c| c.memory_manager_policy = "Static".into());
-        },
+        fires: |s| configure(s, |c| c.memory_manager_policy = "Static".into()),
         silent: |s| {
             configure(s, |c| {
                 c.memory_manager_policy = "Static".into();
@@ -111,9 +107,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-RES-008",
-        fires: |s| {
-            configure(s, |c| c.cpu_manager_policy = "static".into());
-        },
+        fires: |s| configure(s, |c| c.cpu_manager_policy = "static".into()),
         silent: |s| {
             configure(s, |c| {
                 c.cpu_manager_policy = "static".into();
@@ -123,9 +117,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-RES-009",
-        fires: |s| {
-            configure(s, |c| c.reserved_system_cpus = "0-1".into());
-        },
+        fires: |s| configure(s, |c| c.reserved_system_cpus = "0-1".into()),
         silent: |s| {
             configure(s, |c| {
                 c.reserved_system_cpus = "0-1".into();
@@ -199,12 +191,8 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-RES-015",
-        fires: |s| {
-            configure(s, |c| c.image_gc_high_threshold_percent = Some(95));
-        },
-        silent: |s| {
-            configure(s, |c| c.image_gc_high_threshold_percent = Some(90));
-        },
+        fires: |s| configure(s, |c| c.image_gc_high_threshold_percent = Some(95)),
+        silent: |s| configure(s, |c| c.image_gc_high_threshold_percent = Some(90)),
     },
     Fixture {
         rule: "NL-RES-016",
@@ -294,24 +282,8 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-RES-022",
-        fires: |s| {
-            each_pod(s, "kube-proxy", |pod| request(pod, "cpu", "1200m"));
-        },
-        silent: |s| {
-            each_pod(s, "frontend", |pod| request(pod, "cpu", "1200m"));
-        },
-    },
-    Fixture {
-        rule: "NL-RES-024",
-        fires: |s| {
-            configure(s, |c| c.eviction_hard.clear());
-        },
-        silent: |s| {
-            configure(s, |c| {
-                c.eviction_hard
-                    .retain(|signal, _| *signal == *"memory.available")
-            });
-        },
+        fires: |s| each_pod(s, "kube-proxy", |pod| request(pod, "cpu", "1200m")),
+        silent: |s| each_pod(s, "frontend", |pod| request(pod, "cpu", "1200m")),
     },
 ];
 

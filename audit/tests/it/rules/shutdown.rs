@@ -64,18 +64,12 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-SHD-005",
-        fires: |s| {
-            each_pod(s, "ebs-csi-node", |pod| pod.spec.priority = Some(1_000_000));
-        },
-        silent: |s| {
-            each_pod(s, "cart", |pod| pod.spec.priority = Some(1_000_000));
-        },
+        fires: |s| each_pod(s, "ebs-csi-node", |pod| pod.spec.priority = Some(1_000_000)),
+        silent: |s| each_pod(s, "cart", |pod| pod.spec.priority = Some(1_000_000)),
     },
     Fixture {
         rule: "NL-SHD-006",
-        fires: |s| {
-            taint(s, 0, "node.kubernetes.io/out-of-service", "NoExecute", 60);
-        },
+        fires: |s| taint(s, 0, "node.kubernetes.io/out-of-service", "NoExecute", 60),
         silent: |s| {
             taint(s, 0, "node.kubernetes.io/out-of-service", "NoExecute", 60);
             condition(s, 0, "Ready", "Unknown", 600);
@@ -95,12 +89,8 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-SHD-009",
-        fires: |s| {
-            label(s, 0, "eks.amazonaws.com/capacityType", "SPOT");
-        },
-        silent: |s| {
-            label(s, 0, "eks.amazonaws.com/capacityType", "ON_DEMAND");
-        },
+        fires: |s| label(s, 0, "eks.amazonaws.com/capacityType", "SPOT"),
+        silent: |s| label(s, 0, "eks.amazonaws.com/capacityType", "ON_DEMAND"),
     },
     Fixture {
         rule: "NL-SHD-011",

@@ -13,9 +13,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-TNT-002",
-        fires: |s| {
-            taint(s, 0, "node.kubernetes.io/disk-pressure", "NoSchedule", 600);
-        },
+        fires: |s| taint(s, 0, "node.kubernetes.io/disk-pressure", "NoSchedule", 600),
         silent: |s| {
             condition(s, 0, "DiskPressure", "True", 600);
             taint(s, 0, "node.kubernetes.io/disk-pressure", "NoSchedule", 600);
@@ -47,12 +45,8 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-TNT-005",
-        fires: |s| {
-            s.nodes[0].spec.unschedulable = true;
-        },
-        silent: |s| {
-            cordon(s, 0, 60);
-        },
+        fires: |s| s.nodes[0].spec.unschedulable = true,
+        silent: |s| cordon(s, 0, 60),
     },
     Fixture {
         rule: "NL-TNT-006",
@@ -70,9 +64,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-TNT-007",
-        fires: |s| {
-            taint(s, 0, "node-role.kubernetes.io/master", "NoSchedule", 60);
-        },
+        fires: |s| taint(s, 0, "node-role.kubernetes.io/master", "NoSchedule", 60),
         silent: |s| {
             taint(
                 s,
@@ -80,7 +72,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
                 "node-role.kubernetes.io/control-plane",
                 "NoSchedule",
                 60,
-            );
+            )
         },
     },
     Fixture {
@@ -92,7 +84,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
                 "node.cloudprovider.kubernetes.io/shutdown",
                 "NoSchedule",
                 1000,
-            );
+            )
         },
         silent: |s| {
             taint(
@@ -101,17 +93,13 @@ pub(super) const FIXTURES: &[Fixture] = &[
                 "node.cloudprovider.kubernetes.io/shutdown",
                 "NoSchedule",
                 600,
-            );
+            )
         },
     },
     Fixture {
         rule: "NL-TNT-011",
-        fires: |s| {
-            taint(s, 0, "karpenter.sh/disrupted", "NoSchedule", 3600);
-        },
-        silent: |s| {
-            taint(s, 0, "karpenter.sh/disrupted", "NoSchedule", 600);
-        },
+        fires: |s| taint(s, 0, "karpenter.sh/disrupted", "NoSchedule", 3600),
+        silent: |s| taint(s, 0, "karpenter.sh/disrupted", "NoSchedule", 600),
     },
     Fixture {
         rule: "NL-TNT-012",
@@ -122,11 +110,9 @@ pub(super) const FIXTURES: &[Fixture] = &[
                 "readiness.k8s.io/example.com/network",
                 "NoSchedule",
                 3600,
-            );
+            )
         },
-        silent: |s| {
-            taint(s, 0, "node.cilium.io/agent-not-ready", "NoExecute", 60);
-        },
+        silent: |s| taint(s, 0, "node.cilium.io/agent-not-ready", "NoExecute", 60),
     },
 ];
 

@@ -73,21 +73,15 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-TOL-003",
-        fires: |s| {
-            each_pod(s, "cart", |pod| pod.spec.tolerations.clear());
-        },
+        fires: |s| each_pod(s, "cart", |pod| pod.spec.tolerations.clear()),
         silent: |s| {
             each_pod(s, "cart", |pod| drop(pod.spec.tolerations.pop()));
         },
     },
     Fixture {
         rule: "NL-TOL-004",
-        fires: |s| {
-            each_pod(s, "cart", |pod| wait(pod, 3600));
-        },
-        silent: |s| {
-            each_pod(s, "cart", |pod| wait(pod, 600));
-        },
+        fires: |s| each_pod(s, "cart", |pod| wait(pod, 3600)),
+        silent: |s| each_pod(s, "cart", |pod| wait(pod, 600)),
     },
     Fixture {
         rule: "NL-TOL-011",

@@ -71,12 +71,8 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-UPG-006",
-        fires: |s| {
-            s.nodes[0].status.node_info.kubelet_version = "v1.33.9".into();
-        },
-        silent: |s| {
-            s.nodes[0].status.node_info.kubelet_version = "v1.34.0".into();
-        },
+        fires: |s| s.nodes[0].status.node_info.kubelet_version = "v1.33.9".into(),
+        silent: |s| s.nodes[0].status.node_info.kubelet_version = "v1.34.0".into(),
     },
     Fixture {
         rule: "NL-UPG-007",

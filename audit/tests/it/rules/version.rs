@@ -7,18 +7,12 @@ use super::fixture::Fixture;
 pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-VER-001",
-        fires: |s| {
-            s.nodes[0].status.node_info.kubelet_version = "v1.32.9".into();
-        },
-        silent: |s| {
-            s.nodes[0].status.node_info.kubelet_version = "v1.33.0".into();
-        },
+        fires: |s| s.nodes[0].status.node_info.kubelet_version = "v1.32.9".into(),
+        silent: |s| s.nodes[0].status.node_info.kubelet_version = "v1.33.0".into(),
     },
     Fixture {
         rule: "NL-VER-002",
-        fires: |s| {
-            s.nodes[0].status.node_info.kubelet_version = "v1.36.2".into();
-        },
+        fires: |s| s.nodes[0].status.node_info.kubelet_version = "v1.36.2".into(),
         silent: |s| {
             each_node(s, |node| {
                 node.status.node_info.kubelet_version = "v1.36.2".into()
@@ -27,13 +21,9 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-VER-003",
-        fires: |s| {
-            s.nodes[0].status.node_info.kubelet_version = "v1.33.4".into();
-        },
+        fires: |s| s.nodes[0].status.node_info.kubelet_version = "v1.33.4".into(),
         // Until the end of October 2026.
-        silent: |s| {
-            s.nodes[0].status.node_info.kubelet_version = "v1.34.1".into();
-        },
+        silent: |s| s.nodes[0].status.node_info.kubelet_version = "v1.34.1".into(),
     },
     Fixture {
         rule: "NL-VER-004",
@@ -46,18 +36,12 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-VER-005",
-        fires: |s| {
-            s.nodes[0].status.node_info.kernel_version = "3.10.0-1160.el7.x86_64".into();
-        },
-        silent: |s| {
-            s.nodes[0].status.node_info.kernel_version = "4.19.0-27-amd64".into();
-        },
+        fires: |s| s.nodes[0].status.node_info.kernel_version = "3.10.0-1160.el7.x86_64".into(),
+        silent: |s| s.nodes[0].status.node_info.kernel_version = "4.19.0-27-amd64".into(),
     },
     Fixture {
         rule: "NL-VER-007",
-        fires: |s| {
-            configure(s, |c| c.fail_cgroup_v1 = Some(false));
-        },
+        fires: |s| configure(s, |c| c.fail_cgroup_v1 = Some(false)),
         // The default of this version, which configz shows.
         silent: |s| {
             configure(s, |c| c.fail_cgroup_v1 = Some(false));
@@ -79,18 +63,12 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-VER-009",
-        fires: |s| {
-            label(s, 0, "kubernetes.io/arch", "arm64");
-        },
-        silent: |s| {
-            unlabel(s, 0, "kubernetes.io/arch");
-        },
+        fires: |s| label(s, 0, "kubernetes.io/arch", "arm64"),
+        silent: |s| unlabel(s, 0, "kubernetes.io/arch"),
     },
     Fixture {
         rule: "NL-VER-010",
-        fires: |s| {
-            configure(s, |c| c.cgroup_driver = "cgroupfs".into());
-        },
+        fires: |s| configure(s, |c| c.cgroup_driver = "cgroupfs".into()),
         silent: |s| {
             configure(s, |c| c.cgroup_driver = "cgroupfs".into());
             each_node(s, |node| {
@@ -100,12 +78,8 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-VER-012",
-        fires: |s| {
-            configure(s, |c| c.feature_gates = [("AllAlpha".into(), true)].into());
-        },
-        silent: |s| {
-            configure(s, |c| c.feature_gates = [("AllAlpha".into(), false)].into());
-        },
+        fires: |s| configure(s, |c| c.feature_gates = [("AllAlpha".into(), true)].into()),
+        silent: |s| configure(s, |c| c.feature_gates = [("AllAlpha".into(), false)].into()),
     },
 ];
 

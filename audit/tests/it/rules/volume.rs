@@ -4,9 +4,7 @@ use super::fixture::Fixture;
 pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-VOL-001",
-        fires: |s| {
-            attachments(s)[0].spec.node_name = "ip-10-0-99-1".into();
-        },
+        fires: |s| attachments(s)[0].spec.node_name = "ip-10-0-99-1".into(),
         silent: |s| {
             attachments(s).remove(0);
         },
@@ -24,9 +22,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-VOL-003",
-        fires: |s| {
-            s.pods.retain(|pod| pod.metadata.name != *"orders-db-0");
-        },
+        fires: |s| s.pods.retain(|pod| pod.metadata.name != *"orders-db-0"),
         silent: |s| {
             s.pods.retain(|pod| pod.metadata.name != *"orders-db-0");
             let then = ago(s, 60);
@@ -35,12 +31,8 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-VOL-004",
-        fires: |s| {
-            s.nodes[2].status.volumes_attached.clear();
-        },
-        silent: |s| {
-            s.nodes[2].status.volumes_in_use.clear();
-        },
+        fires: |s| s.nodes[2].status.volumes_attached.clear(),
+        silent: |s| s.nodes[2].status.volumes_in_use.clear(),
     },
     Fixture {
         rule: "NL-VOL-005",

@@ -12,12 +12,8 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-ZON-002",
-        fires: |s| {
-            silence(s, 0..9);
-        },
-        silent: |s| {
-            silence(s, 0..8);
-        },
+        fires: |s| silence(s, 0..9),
+        silent: |s| silence(s, 0..8),
     },
     Fixture {
         rule: "NL-ZON-004",
