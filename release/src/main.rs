@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
@@ -115,8 +114,7 @@ fn archives(arguments: &Arguments) -> Result<()> {
             Err(why) => return Err(why),
         }
     }
-    let here = built.iter().find(|(platform, _)| platform.is_here());
-    let common = common(&out, here.map(|(_, path)| path.as_path()))?;
+    let common = common()?;
     let (mut archives, mut files) = (Vec::new(), Vec::new());
     for (platform, path) in &built {
         let mut entries = common.clone();
@@ -155,28 +153,10 @@ fn archives(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What is the same on every platform. The manual pages come out of the program itself: of one
-/// that was built for this machine, if there is one.
-fn common(out: &Path, here: Option<&Path>) -> Result<Vec<Entry>> {
-    let mut entries = Vec::new();
-    for name in ["LICENSE", "README.md"] {
-        entries.push(Entry::text(name, fs::read(Path::new(ROOT).join(name))?));
-    }
-    let pages = out.join("man");
-    let mut command = if let Some(program) = here {
-        Command::new(program)
-    } else {
-        let mut command = Command::new(env!("CARGO"));
-        command.args(["run", "--quiet", "--locked", "-p", "kubectl-nodelife", "--"]);
-        command
-    };
-    target::succeed(command.arg("man").arg(&pages))?;
-    for page in fs::read_dir(&pages)? {
-        let page = page?;
-        let path = format!("man/{}", page.file_name().to_string_lossy());
-        entries.push(Entry::text(&path, fs::read(page.path())?));
-    }
-    Ok(entries)
+/// What is the same on every platform.
+fn common() -> Result<Vec<Entry>> {
+    let read = |name| Ok(Entry::text(name, fs::read(Path::new(ROOT).join(name))?));
+    ["LICENSE", "README.md"].into_iter().map(read).collect()
 }
 
 /// The program's bytes, if there are not too many.

@@ -1,7 +1,5 @@
 //! Target platforms, with their names in cargo and krew.
 
-use std::env::consts;
-
 use anyhow::{Context as _, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,20 +36,6 @@ impl Platform {
         ALL.into_iter()
             .find(|platform| platform.target == target)
             .with_context(|| format!("no release is made for {target}; there are: {known}"))
-    }
-
-    /// Whether its programs run on this machine.
-    pub fn is_here(&self) -> bool {
-        let os = match consts::OS {
-            "macos" => "darwin",
-            os => os,
-        };
-        let arch = match consts::ARCH {
-            "x86_64" => "amd64",
-            "aarch64" => "arm64",
-            arch => arch,
-        };
-        (self.os, self.arch) == (os, arch)
     }
 
     pub fn program(&self) -> &'static str {

@@ -113,7 +113,6 @@ fn archives_are_reproducible() {
 #[test]
 fn says_how_to_build_what_cannot_be_built_here() {
     assert!(target::folder().unwrap().is_dir());
-    assert!(ALL.iter().filter(|platform| platform.is_here()).count() <= 1);
     let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     assert!(target::installed(&host).is_ok());
     let error = target::installed("mips-unknown-linux-gnu").unwrap_err();

@@ -36,7 +36,6 @@ use crate::command::completion::CompletionArgs;
 use crate::command::evict::EvictArgs;
 use crate::command::explain::ExplainArgs;
 use crate::command::maintenance::MaintenanceArgs;
-use crate::command::man::ManArgs;
 use crate::command::snapshot::SnapshotArgs;
 use crate::command::version::{VERSION, VersionArgs};
 use crate::command::webhook::WebhookArgs;
@@ -110,8 +109,6 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     #[command(help_template = HELP)]
     Completion(CompletionArgs),
-    #[command(help_template = HELP, hide = true)]
-    Man(ManArgs),
     #[command(help_template = HELP)]
     Version(VersionArgs),
 }

@@ -11,7 +11,6 @@ pub(crate) mod explain;
 mod files;
 pub(crate) mod input;
 pub(crate) mod maintenance;
-pub(crate) mod man;
 mod nodes;
 mod outputs;
 mod rules;
@@ -46,7 +45,6 @@ pub(crate) async fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<ExitS
         Command::Webhook(args) => or_interrupted(webhook::run(args, &cluster, printer)).await,
         Command::Config(args) => config::run(&args, printer),
         Command::Completion(args) => completion::run(&args, printer),
-        Command::Man(args) => man::run(&args),
         Command::Version(args) => version::run(&args, printer),
         // Drain listens to Ctrl-C itself: it has to say what it left half done.
         Command::Drain(args) => Box::pin(drain::run(args, &cluster, printer)).await,

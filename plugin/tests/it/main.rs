@@ -19,7 +19,6 @@ mod formats;
 mod generated_schema;
 mod hostile_server;
 mod json_schema;
-mod man;
 mod nodes;
 mod parts;
 mod pty;
