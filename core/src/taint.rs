@@ -29,8 +29,6 @@ pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// The cloud says that the machine is shut down.
 pub const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
-/// Control-plane nodes bear it.
-pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
 /// Pods that do not tolerate it are not scheduled there.
 pub const NO_SCHEDULE: &str = "NoSchedule";

@@ -8,7 +8,6 @@ use crate::pools;
 use crate::pools::most_common;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::node_marks::{DRAIN_IN_PROGRESS, DRAINED};
 use nodelife_core::object::Node;
 use nodelife_core::quantity::Quantity;
 use nodelife_core::snapshot::Source;
@@ -75,19 +74,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Lower containerLogMaxSize or containerLogMaxFiles.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/logging/#log-rotation",
         check: Check::Configuration(logs),
-    },
-    Rule {
-        id: "NL-OPS-008",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the conditions of a drain contradict the node",
-        why: "Storage operators, autoscalers and people read the conditions DrainInProgress and \
-              Drained to tell maintenance from failure. Who sets them has to remove them; a \
-              condition that is left tells them that a node is empty or about to be.",
-        fix: "If no drain is running, remove the condition: `kubectl nodelife drain NODE --undo` \
-              removes its own.",
-        link: "https://github.com/kubernetes/enhancements/issues/5683",
-        check: Check::Node(drain_conditions),
     },
 ];
 
@@ -211,36 +197,5 @@ fn logs(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {
             "allocatableBytes",
             Fact::from(room).shown((room >> 30).to_string()),
         )
-    })
-}
-
-fn drain_conditions<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    /// The writes of a cordon, of an uncordon and of the conditions are not one.
-    const SETTLED: i64 = 60;
-    let seconds = |kind: &str| {
-        let condition = node
-            .condition(kind)
-            .filter(|found| found.status == "True")?;
-        let seconds = context.lasts(node, condition)?;
-        Some(seconds).filter(|seconds| *seconds > SETTLED)
-    };
-    let (underway, drained) = (seconds(DRAIN_IN_PROGRESS), seconds(DRAINED));
-    let (condition, seconds) = match (underway, drained) {
-        (Some(_), Some(_)) => {
-            let found = FindingBuilder::node(node, "both {condition} and {other} are True");
-            return Some(
-                found
-                    .with("condition", DRAIN_IN_PROGRESS)
-                    .with("other", DRAINED),
-            );
-        }
-        (Some(seconds), None) => (DRAIN_IN_PROGRESS, seconds),
-        (None, Some(seconds)) => (DRAINED, seconds),
-        (None, None) => return None,
-    };
-    (!node.spec.unschedulable).then(|| {
-        let says = "{condition} has been True for {seconds}, but the node is schedulable";
-        let found = FindingBuilder::node(node, says).with("condition", condition);
-        found.with("seconds", Fact::seconds(seconds))
     })
 }

@@ -56,17 +56,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::All(same_address),
     },
     Rule {
-        id: "NL-REG-005",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "machines with different IDs report the same boot ID",
-        why: "Each boot creates a new boot ID. Two machines with the same boot ID were resumed \
-              from the same memory snapshot.",
-        fix: "Reboot the machines, and do not clone running machines.",
-        link: "https://kubernetes.io/docs/reference/node/node-status/#info",
-        check: Check::All(same_boot),
-    },
-    Rule {
         id: "NL-REG-006",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
@@ -303,23 +292,6 @@ fn own_system_uuid(node: &Node) -> String {
 
 fn plain(id: &str) -> String {
     id.to_lowercase().replace('-', "")
-}
-
-fn same_boot(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let total = context.snapshot.nodes.len();
-    for (boot, nodes) in shared(context, |n| identity(&n.status.node_info.boot_id)) {
-        let machines = nodes.iter().map(|n| &n.status.node_info.machine_id);
-        if machines.collect::<BTreeSet<_>>().len() < 2 {
-            continue;
-        }
-        let found = found_shared("boot ID", &boot, &nodes);
-        // If all nodes share one kernel, they are containers (kind, k3d, minikube).
-        findings.push(if nodes.len() == total {
-            found.severity(Severity::Info).inferred()
-        } else {
-            found
-        });
-    }
 }
 
 fn addresses<'a>(node: &'a Node, kind: &str) -> impl Iterator<Item = &'a str> {

@@ -4,7 +4,7 @@
 use crate::selection::Selection;
 
 /// Ids, each with the reason for which the rule was removed.
-const REMOVED: [&str; 34] = [
+const REMOVED: [&str; 38] = [
     "NL-CAP-002: a full node is no fault; NL-CAP-011, NL-CAP-013 and NL-POD-005 report missing room",
     "NL-CAP-008: replacement pods wait for a released address for seconds at most",
     "NL-CAP-010: podsPerCore is set on purpose; NL-CAP-005 reports a node without room for pods",
@@ -18,8 +18,11 @@ const REMOVED: [&str; 34] = [
     "NL-LBL-003: NL-LBL-001 reports a missing region where other nodes have one",
     "NL-LBL-005: roles are only displayed",
     "NL-LBL-007: the label exclude-disruption is set on purpose",
+    "NL-LBL-008: a missing machine type changes no scheduling; NL-REG-008 reports a node without a cloud controller",
     "NL-OPS-007: serial image pulls delay pods but break nothing",
+    "NL-OPS-008: whoever sets a condition of a drain takes it off, and nobody but people reads it",
     "NL-PDB-010: a long grace period is intended; the plan of a drain shows it",
+    "NL-REG-005: NL-REG-001 and NL-REG-002 report cloned machines, and nodes that are containers share a boot",
     "NL-REG-007: a name that differs from the hostname needs no action",
     "NL-REG-014: a node without an internal address is reachable by its other addresses",
     "NL-RES-012: NL-RES-011 reports reservations that differ from the provider's formula",
@@ -35,6 +38,7 @@ const REMOVED: [&str; 34] = [
     "NL-TOL-012: the feature gate of the operators Lt and Gt is off by default",
     "NL-VER-006: pools are updated node by node, so their images differ for a while",
     "NL-VER-011: the age of a node is no fault; NL-VER-003 reports old versions",
+    "NL-VER-012: AllAlpha is set on purpose; NL-UPG-001 reports the gates that a new version refuses",
     "NL-VER-013: swap matters only with the kubelet's configuration, and NL-VER-008 reads both",
     "NL-VER-014: different features follow from different versions or feature gates, which NL-VER-002 and NL-OPS-004 report",
     "NL-ZON-003: small zones need no action",

@@ -115,16 +115,6 @@ pub(super) const RULES: &[Rule] = &[
         link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/#cgroup-drivers",
         check: Check::Configuration(two_managers),
     },
-    Rule {
-        id: "NL-VER-012",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "all alpha features of the kubelet are enabled",
-        why: "AllAlpha enables features that may change or disappear in any release.",
-        fix: "Enable only the features that you need.",
-        link: "https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/",
-        check: Check::Configuration(all_alpha),
-    },
 ];
 
 fn kubelet(node: &Node) -> Option<Version> {
@@ -372,9 +362,4 @@ fn two_managers(node: &Node, config: &KubeletConfiguration) -> Option<Statement>
         Statement::from("cgroupDriver: cgroupfs on {osImage}, whose init is usually systemd")
             .with("osImage", image)
     })
-}
-
-fn all_alpha(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
-    let on = config.feature_gates.get("AllAlpha") == Some(&true);
-    on.then(|| "featureGates: AllAlpha: true".into())
 }

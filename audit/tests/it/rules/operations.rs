@@ -1,7 +1,7 @@
 use nodelife_core::object::NodeImage;
 use nodelife_core::snapshot::Snapshot;
 
-use super::cluster::{condition, configure, cordon, empty};
+use super::cluster::{configure, cordon, empty};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -45,14 +45,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         fires: |s| configure(s, |c| c.container_log_max_size = "200Mi".into()),
         silent: |s| configure(s, |c| c.container_log_max_size = "50Mi".into()),
     },
-    Fixture {
-        rule: "NL-OPS-008",
-        fires: |s| condition(s, 0, "Drained", "True", 120),
-        silent: |s| {
-            condition(s, 0, "Drained", "True", 120);
-            cordon(s, 0, 3600);
-        },
-    },
 ];
 
 /// Gives a node of 100 Gi of ephemeral storage images of so many Gi.
@@ -67,19 +59,4 @@ fn images(snapshot: &mut Snapshot, gi: usize) {
         };
         gi
     ];
-}
-
-#[test]
-fn a_node_is_not_drained_and_under_way() {
-    let both = |s: &mut Snapshot| {
-        cordon(s, 0, 3600);
-        condition(s, 0, "DrainInProgress", "True", 120);
-        condition(s, 0, "Drained", "True", 120);
-    };
-    assert!(super::fires("NL-OPS-008", both));
-    let one = |s: &mut Snapshot| {
-        cordon(s, 0, 3600);
-        condition(s, 0, "DrainInProgress", "True", 120);
-    };
-    assert!(!super::fires("NL-OPS-008", one));
 }

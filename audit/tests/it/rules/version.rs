@@ -76,11 +76,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
             });
         },
     },
-    Fixture {
-        rule: "NL-VER-012",
-        fires: |s| configure(s, |c| c.feature_gates = [("AllAlpha".into(), true)].into()),
-        silent: |s| configure(s, |c| c.feature_gates = [("AllAlpha".into(), false)].into()),
-    },
 ];
 
 /// An input is judged by its own time: containerd 1.6 had fixes until August 2025.
