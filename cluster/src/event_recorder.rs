@@ -53,6 +53,7 @@ pub struct EventRecorder {
     action: &'static str,
     instance: String,
     count: u64,
+    is_refused: bool,
     sent: JoinSet<Result<(), ApiError>>,
 }
 
@@ -69,6 +70,7 @@ impl EventRecorder {
             action,
             instance: cut(instance, MAX_INSTANCE).to_owned(),
             count: 0,
+            is_refused: false,
             sent: JoinSet::new(),
         }
     }
@@ -112,13 +114,15 @@ impl EventRecorder {
         })
     }
 
-    /// Looks at the writes that have ended. Returns an error if one was forbidden.
-    pub fn reap(&mut self) -> Option<ApiError> {
-        let mut forbidden = None;
+    /// Looks at the writes that have ended. The first that was forbidden is logged.
+    pub fn reap(&mut self) {
         while let Some(ended) = self.sent.try_join_next() {
-            forbidden = forbidden.or_else(|| ended.ok().and_then(refusal));
+            if let Some(error) = ended.ok().and_then(refusal)
+                && !std::mem::replace(&mut self.is_refused, true)
+            {
+                tracing::warn!(%error, "not allowed to write Events");
+            }
         }
-        forbidden
     }
 
     /// Waits for the writes that are on their way, no longer than `timeout`. Returns an error if

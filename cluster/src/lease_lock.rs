@@ -9,16 +9,14 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 use jiff::Timestamp;
-use nodelife_core::object::Meta;
-use serde::Deserialize;
+use nodelife_core::object::Lease;
 use serde_json::{Value, json};
 
 use crate::client::Cluster;
 use crate::error::ApiError;
+use crate::listing;
 use crate::request::Call;
-use crate::resource::{Resource, Target};
-
-const LEASES: Resource = Resource::grouped("coordination.k8s.io", "v1", "leases");
+use crate::resource::Target;
 
 /// The Lease that processes compete for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,26 +49,12 @@ struct Observed {
     first_seen: Instant,
 }
 
-#[derive(Default, Deserialize)]
-struct LeaseObject {
-    metadata: Meta,
-    #[serde(default)]
-    spec: LeaseSpec,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct LeaseSpec {
-    holder_identity: Option<String>,
-    lease_duration_seconds: Option<u32>,
-    lease_transitions: Option<i32>,
-}
-
 impl LeaseLock {
     /// `identity` has to differ between processes ([`unique_identity`]); `duration` is how long a
     /// holder may be silent.
     pub fn new(cluster: Cluster, lease: &LeaseName, identity: String, duration: Duration) -> Self {
-        let target = LEASES
+        let target = listing::LEASES
+            .resource
             .all()
             .in_namespace(&lease.namespace)
             .named(&lease.name);
@@ -121,7 +105,7 @@ impl LeaseLock {
                 Err(error) => Err(error),
             };
         };
-        let is_ours = lease.is_held_by(&self.identity);
+        let is_ours = lease.holder() == Some(&*self.identity);
         if !is_ours && lease.holder().is_some() && !self.is_silent(&lease, now) {
             return Ok(self.lost());
         }
@@ -146,7 +130,7 @@ impl LeaseLock {
         let Some(lease) = self.read().await? else {
             return Ok(());
         };
-        if !lease.is_held_by(&self.identity) {
+        if lease.holder() != Some(&*self.identity) {
             return Ok(());
         }
         let version = lease.metadata.resource_version.to_string();
@@ -154,7 +138,7 @@ impl LeaseLock {
         self.write(&version, false, transitions).await.map(drop)
     }
 
-    fn note(&mut self, since: Instant, lease: &LeaseObject) -> bool {
+    fn note(&mut self, since: Instant, lease: &Lease) -> bool {
         self.other = None;
         self.ours = Some(Held {
             since,
@@ -170,10 +154,11 @@ impl LeaseLock {
     }
 
     /// Whether the other holder has not renewed for its whole duration of our own clock.
-    fn is_silent(&mut self, lease: &LeaseObject, now: Instant) -> bool {
+    fn is_silent(&mut self, lease: &Lease, now: Instant) -> bool {
         let version = lease.metadata.resource_version.as_str();
         let seconds = lease.spec.lease_duration_seconds;
-        let duration = seconds.map_or(self.duration, |s| Duration::from_secs(s.into()));
+        let seconds = seconds.and_then(|seconds| seconds.try_into().ok());
+        let duration = seconds.map_or(self.duration, Duration::from_secs);
         match &self.other {
             Some(seen) if seen.version == version => {
                 now.duration_since(seen.first_seen) >= duration
@@ -188,7 +173,7 @@ impl LeaseLock {
         }
     }
 
-    async fn read(&self) -> Result<Option<LeaseObject>, ApiError> {
+    async fn read(&self) -> Result<Option<Lease>, ApiError> {
         let call = Call::get(self.target.clone());
         match self.send(&call).await {
             Ok(lease) => Ok(Some(lease)),
@@ -197,7 +182,7 @@ impl LeaseLock {
         }
     }
 
-    async fn create(&self) -> Result<LeaseObject, ApiError> {
+    async fn create(&self) -> Result<Lease, ApiError> {
         let mut list = self.target.clone();
         let name = list.name.take();
         let lease = json!({
@@ -209,12 +194,7 @@ impl LeaseLock {
         self.send(&Call::create(list, &lease)?).await
     }
 
-    async fn write(
-        &self,
-        version: &str,
-        holds: bool,
-        transitions: i32,
-    ) -> Result<LeaseObject, ApiError> {
+    async fn write(&self, version: &str, holds: bool, transitions: i32) -> Result<Lease, ApiError> {
         let patch = json!({
             "metadata": { "resourceVersion": version },
             "spec": self.spec(holds, transitions),
@@ -225,7 +205,7 @@ impl LeaseLock {
     }
 
     /// Sends once: a repeated read would outlive the moment for which it asks.
-    async fn send(&self, call: &Call) -> Result<LeaseObject, ApiError> {
+    async fn send(&self, call: &Call) -> Result<Lease, ApiError> {
         let answer = self.cluster.exchange(call).await?;
         self.cluster.accept(call, answer)?.json(call)
     }
@@ -238,17 +218,6 @@ impl LeaseLock {
             "renewTime": format!("{:.6}", Timestamp::now()),
             "leaseTransitions": transitions,
         })
-    }
-}
-
-impl LeaseObject {
-    fn holder(&self) -> Option<&str> {
-        let holder = self.spec.holder_identity.as_deref();
-        holder.filter(|holder| !holder.is_empty())
-    }
-
-    fn is_held_by(&self, identity: &str) -> bool {
-        self.holder() == Some(identity)
     }
 }
 

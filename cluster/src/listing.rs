@@ -102,6 +102,9 @@ pub static DRAIN_LOCKS: Listing<Lease> = Listing {
     ..Listing::new(LEASES.resource, LEASES.kind, &schema::LEASE)
 };
 
+/// Leases of all programs.
+pub static ALL_LEASES: Listing<Lease> = Listing::new(LEASES.resource, LEASES.kind, &schema::LEASE);
+
 pub static BUDGETS: Listing<Budget> = Listing::new(
     Resource::grouped("policy", "v1", "poddisruptionbudgets"),
     "PodDisruptionBudget",

@@ -27,7 +27,6 @@ pub(super) struct FindingEvents {
     known: Option<BTreeMap<ResultKey, (Subject, Str)>>,
     room: u32,
     filled: Instant,
-    is_refused: bool,
 }
 
 impl FindingEvents {
@@ -38,19 +37,13 @@ impl FindingEvents {
             known: None,
             room: BURST,
             filled: Instant::now(),
-            is_refused: false,
         }
     }
 
     /// Records each difference to the findings before, as far as there is room. What there is no
     /// room for is in the log alone.
     pub(super) fn record(&mut self, findings: &[Finding], snapshot: &Snapshot) {
-        if let Some(error) = self.recorder.reap()
-            && !self.is_refused
-        {
-            self.is_refused = true;
-            tracing::warn!(%error, "not allowed to write Events");
-        }
+        self.recorder.reap();
         let mut before = self.known.take();
         let is_first = before.is_none();
         let mut known = BTreeMap::new();

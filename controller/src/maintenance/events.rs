@@ -29,7 +29,6 @@ type News = (&'static str, String);
 pub(super) struct MaintenanceEvents {
     recorder: EventRecorder,
     told: BTreeSet<News>,
-    is_refused: bool,
 }
 
 impl MaintenanceEvents {
@@ -38,19 +37,13 @@ impl MaintenanceEvents {
         Self {
             recorder: EventRecorder::new(cluster, controller, "Maintenance", instance),
             told: BTreeSet::new(),
-            is_refused: false,
         }
     }
 
     /// Records what a new status says that the object's does not. The status outlives the leader, so the
     /// next one does not tell it again.
     pub(super) fn record(&mut self, object: &NodeMaintenance, new: &MaintenanceStatus) {
-        if let Some(error) = self.recorder.reap()
-            && !self.is_refused
-        {
-            self.is_refused = true;
-            tracing::warn!(%error, "not allowed to write Events");
-        }
+        self.recorder.reap();
         let meta = &object.metadata;
         let regarding = ObjectReference {
             api_version: API_VERSION,

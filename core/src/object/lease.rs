@@ -24,4 +24,15 @@ pub struct LeaseSpec {
     /// The last renewal, by the holder's clock.
     #[serde(deserialize_with = "crate::time::optional")]
     pub renew_time: Option<Timestamp>,
+    /// How often the Lease went to another holder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_transitions: Option<i32>,
+}
+
+impl Lease {
+    /// Who holds it; none if it was given back.
+    pub fn holder(&self) -> Option<&str> {
+        let holder = self.spec.holder_identity.as_deref();
+        holder.filter(|holder| !holder.is_empty())
+    }
 }

@@ -1,15 +1,13 @@
 //! Reads a `NodeMaintenance` for the commands about it.
 
 use anyhow::bail;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use nodelife_cluster::list::ListFilter;
-use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::NODE_MAINTENANCES;
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::format;
 use nodelife_core::node_maintenance::{BetweenNodes, NodeMaintenance, NodeStatus};
 use nodelife_core::object::Lease;
-use serde::Deserialize;
 
 use crate::command::drain::NOT_INSTALLED;
 use crate::output::Printer;
@@ -45,47 +43,30 @@ pub(super) fn why(node: &NodeStatus) -> String {
 
 /// Says so if no controller is at work, by its Lease. Who may not list Leases is told nothing.
 pub(in crate::command) async fn warn_without_controller(cluster: &Cluster, printer: &mut Printer) {
-    #[derive(Deserialize)]
-    struct Leases {
-        items: Vec<Lease>,
-    }
-    let call = Call::get(listing::LEASES.resource.all());
-    let call = call.with_query("fieldSelector", "metadata.name=nodelife-controller");
-    let Ok(leases) = cluster.call(&call).await else {
-        return;
-    };
-    let Ok(Leases { items }) = leases.json(&call) else {
+    let named = ListFilter::named("nodelife-controller");
+    let Ok(leases) = cluster.list(&listing::ALL_LEASES, &named, |_| {}).await else {
         return;
     };
     let now = cluster.clock().now();
-    let silent = |lease: &Lease| {
-        let renewed = lease.spec.renew_time.unwrap_or(Timestamp::UNIX_EPOCH);
-        now.duration_since(renewed)
+    let silent = |lease: &Lease| now.duration_since(lease.spec.renew_time.unwrap_or_default());
+    // A leader that ends gives its Lease back.
+    let is_held = |lease: &&Lease| lease.holder().is_some();
+    let last = leases
+        .items
+        .iter()
+        .filter(is_held)
+        .min_by_key(|lease| silent(lease));
+    let why = match last {
+        Some(lease) if silent(lease) < SILENT => return,
+        Some(lease) => format!(
+            "the leader was last heard of {} ago",
+            format::duration(silent(lease).as_secs())
+        ),
+        None => "no replica holds the Lease nodelife-controller".to_owned(),
     };
-    let is_held = |lease: &&Lease| {
-        let holder = lease.spec.holder_identity.as_deref();
-        holder.is_some_and(|holder| !holder.is_empty()) && silent(lease) < SILENT
-    };
-    if items.iter().any(|lease| is_held(&lease)) {
-        return;
-    }
-    let last = items.iter().min_by_key(|lease| silent(lease));
-    let (why, namespace) = last.map_or_else(
-        || {
-            (
-                "there is no Lease nodelife-controller".to_owned(),
-                "nodelife-system",
-            )
-        },
-        |lease| {
-            let namespace = lease.metadata.namespace.as_str();
-            let ago = format::duration(silent(lease).as_secs());
-            let why = format!("the Lease {namespace}/nodelife-controller was renewed {ago} ago");
-            (why, namespace)
-        },
-    );
+    let pods = "kubectl get pods -A -l app.kubernetes.io/component=controller";
     printer.warn(format_args!(
-        "no controller is at work, so nothing happens: {why}; see kubectl -n {namespace} get pods"
+        "no controller is at work, so nothing happens: {why}; see {pods}"
     ));
 }
 
