@@ -25,12 +25,15 @@ impl Executor<'_> {
     /// Cordons all nodes; or says on each that it waits for its turn.
     pub(super) async fn cordon_nodes(&mut self) -> anyhow::Result<()> {
         let nodes = self.view.nodes.clone();
+        if self.cordon_each {
+            // Before the first decision, which lets the first of them begin.
+            self.marked = nodes.iter().map(|n| n.metadata.name.clone()).collect();
+            mark_waiting(&self.cluster, &nodes).await;
+        }
         let all = self.view.excluded.iter().chain(&nodes);
         self.queue.extend(all.cloned().map(seen));
         self.decide()?;
         if self.cordon_each {
-            self.marked = nodes.iter().map(|n| n.metadata.name.clone()).collect();
-            mark_waiting(&self.cluster, &nodes).await;
             return Ok(());
         }
         for some in nodes.chunks(MAX_WRITES) {

@@ -40,8 +40,8 @@ async fn each_node_is_cordoned_when_its_drain_starts() {
     let held = blocked_pod(&env, &first).await;
     let drain = start(&env, &[&first, &second, "--force"]);
     wait_for_cordon(&env, &first).await;
-    // Its taint is a hint for the scheduler: a write of it that fails is not repeated.
     assert!(!env.is_cordoned(&second).await);
+    assert!(waits(&env, &second).await);
     interrupt(&drain);
     let (status, stderr) = end(&env, drain).await;
     assert_eq!(status, Some(130), "{stderr}");
