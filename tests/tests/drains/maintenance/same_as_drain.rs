@@ -35,6 +35,7 @@ run! {
         every_429_is_reported_with_its_cause,
         an_eviction_answered_with_401_is_retried,
         a_denial_after_throttling_is_retried,
+        a_throttled_eviction_is_retried_and_not_called_blocked,
         a_policys_denial_is_final_and_quoted;
     between: [daemon_set_pods_are_evicted_last_and_once]
         a_node_starts_only_while_enough_others_are_available;
