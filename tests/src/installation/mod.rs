@@ -39,6 +39,8 @@ pub use secret_volume::{SecretVolume, swap};
 
 /// The namespace of the manifests.
 pub const NAMESPACE: &str = "nodelife-system";
+/// The overlay with the rules for nodes, which the default leaves to the API server's own plugin.
+pub const NODE_RESTRICTION: &str = "overlays/node-restriction";
 /// The name of the Service, and of the configurations that restrict nodes.
 pub const WEBHOOK: &str = "nodelife-webhook";
 /// Selects every object of an installation.
@@ -73,7 +75,7 @@ pub struct Installation<'a> {
 
 impl<'a> Installation<'a> {
     /// Copies the manifests and pins the Service's address in an overlay of `base` (a
-    /// folder of the manifests, `.` for the plain installation). Nothing is applied yet.
+    /// folder of the manifests). Nothing is applied yet.
     pub async fn prepare(plane: &'a ControlPlane, base: &str) -> Result<Self> {
         Self::prepare_build(plane, Build::current()?, base).await
     }
@@ -175,9 +177,9 @@ impl<'a> Installation<'a> {
         Ok(())
     }
 
-    /// Prepares the plain installation and applies it.
+    /// Prepares the overlay [`NODE_RESTRICTION`] and applies it.
     pub async fn applied(plane: &'a ControlPlane) -> Result<Self> {
-        let this = Self::prepare(plane, ".").await?;
+        let this = Self::prepare(plane, NODE_RESTRICTION).await?;
         this.apply().await?;
         Ok(this)
     }

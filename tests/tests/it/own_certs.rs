@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::{ObjectMeta, Patch, PatchParams};
 use nodelife_tests::fixture::NodeFixture;
-use nodelife_tests::installation::{NAMESPACE, TLS_SECRET, WEBHOOK};
+use nodelife_tests::installation::{NAMESPACE, NODE_RESTRICTION, TLS_SECRET, WEBHOOK};
 use nodelife_tests::pki::{KeyAndCertificate, TestCa};
 use nodelife_tests::{ControlPlane, Installation, needs_kubernetes, until};
 use serde_json::json;
@@ -71,7 +71,9 @@ async fn certificates_of_cert_manager_are_served_and_reloaded() {
         return;
     }
     let plane = ControlPlane::options().start().await.unwrap();
-    let installation = Installation::prepare(&plane, ".").await.unwrap();
+    let installation = Installation::prepare(&plane, NODE_RESTRICTION)
+        .await
+        .unwrap();
     fail_closed(&installation).await;
     let authority = TestCa::new().unwrap();
     let name = format!("{WEBHOOK}.{NAMESPACE}.svc");

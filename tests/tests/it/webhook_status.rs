@@ -159,14 +159,12 @@ fn daemon_set(namespace: &str, name: &str) -> Value {
     })
 }
 
-/// The overlay registers agents alone: it is complete, but no substitute for the in-tree plugin.
+/// The default registers agents alone: it is complete, but no substitute for the in-tree plugin.
 #[tokio::test]
-async fn additions_are_complete_and_restrict_no_node() {
+async fn the_default_is_complete_and_restricts_no_node() {
     let plane = ControlPlane::options().without_admission("NodeRestriction");
     let plane = plane.start().await.unwrap();
-    let installation = Installation::prepare(&plane, "overlays/additions")
-        .await
-        .unwrap();
+    let installation = Installation::prepare(&plane, ".").await.unwrap();
     let here = Here {
         installation: &installation,
     };

@@ -133,7 +133,7 @@ fn configurations(installed: &Installed) -> Link {
 }
 
 /// Whether the webhook's configuration needs a registration with `value` at `path`, as far as it could
-/// be read: the overlay `additions` has neither a mutating webhook nor one for nodes.
+/// be read: the default installation has neither a mutating webhook nor one for nodes.
 pub(super) fn needs(installed: &Installed, path: &str, value: &str) -> bool {
     let Ok(policies) = &installed.policies else {
         return true;

@@ -44,7 +44,7 @@ pub(super) async fn node_restriction(cluster: &Cluster, installed: &Installed) -
     match node_restriction_of(cluster).await {
         Ok(Ok(NodeRestriction::On)) => ok(
             LINK,
-            "the in-tree plugin is on, and refuses what nodes may not write before the webhook is called: the overlay additions is enough",
+            "the in-tree plugin is on, and refuses what nodes may not write before the webhook is called: the default installation is enough",
         ),
         Ok(Ok(NodeRestriction::Off { .. })) if restricts => ok(
             LINK,
@@ -54,7 +54,7 @@ pub(super) async fn node_restriction(cluster: &Cluster, installed: &Installed) -
             LINK,
             Health::Warning,
             "the in-tree plugin is off, and the webhook does not restrict nodes either",
-            "turn the plugin on, or install another overlay than additions (`kubectl apply -k manifests`)",
+            "turn the plugin on, or `kubectl apply -k manifests/overlays/node-restriction`",
         ),
         Ok(Err(reason)) => link(LINK, Health::Unknown, reason, ""),
         Err(error) => link(LINK, Health::Unknown, error.to_string(), ""),

@@ -9,7 +9,7 @@ use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
-use nodelife_tests::installation::{NAMESPACE, manifests};
+use nodelife_tests::installation::{NAMESPACE, NODE_RESTRICTION, manifests};
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::{ControlPlane, Identity, Installation, Parts, PlaneLease, until};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use super::render;
 
 /// Every folder that makes an account or gives one rights, with the optional ones.
 const FOLDERS: [&str; 6] = [
-    ".",
+    NODE_RESTRICTION,
     "audit",
     "controller",
     "controller/configz",
@@ -349,7 +349,9 @@ async fn each_token_may_write_what_the_threat_model_says() {
 #[tokio::test]
 async fn certs_may_write_nothing_but_a_ca_bundle() {
     let plane = ControlPlane::options().start().await.unwrap();
-    let installation = Installation::prepare(&plane, ".").await.unwrap();
+    let installation = Installation::prepare(&plane, NODE_RESTRICTION)
+        .await
+        .unwrap();
     installation.apply().await.unwrap();
     installation.granted().await.unwrap();
     let user = format!("system:serviceaccount:{NAMESPACE}:nodelife-certs");

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use nodelife_admission::Policies;
 use nodelife_tests::installation::manifests;
 use serde_json::{Value, json};
 
@@ -53,12 +54,19 @@ fn helm(values: &Value, used: &mut BTreeSet<String>) -> Vec<Value> {
     documents(&text)
 }
 
-/// A line with its placeholders filled in: `{{ FUNCTION .Values.PATH | FUNCTION }}`.
+/// A line with its placeholders filled in: `{{ FUNCTION .Values.PATH | FUNCTION }}`, or
+/// `{{ if .Values.PATH }}TEXT{{ else }}TEXT{{ end }}`.
 fn line_of(line: &str, lookup: &mut impl FnMut(&str) -> Value) -> String {
     let Some((before, rest)) = line.split_once("{{ ") else {
         return line.to_owned();
     };
     let (expression, after) = rest.split_once(" }}").unwrap();
+    if let Some(path) = expression.strip_prefix("if .Values.") {
+        let (yes, rest) = after.split_once("{{ else }}").unwrap();
+        let (no, after) = rest.split_once("{{ end }}").unwrap();
+        let text = if lookup(path) == true { yes } else { no };
+        return format!("{before}{text}{}", line_of(after, lookup));
+    }
     let mut stages = expression.split(" | ");
     let first = stages.next().unwrap();
     let (function, path) = first.split_once(' ').unwrap_or(("", first));
@@ -96,8 +104,11 @@ fn documents(text: &str) -> Vec<Value> {
                 }
                 let metadata = template["metadata"].as_object_mut().unwrap();
                 metadata.remove("annotations");
-                if let Some(name) = template.pointer_mut("/spec/volumes/0/configMap/name") {
-                    *name = json!(without_hash(name.as_str().unwrap()));
+                let volumes = template["spec"]["volumes"].as_array_mut();
+                for volume in volumes.into_iter().flatten() {
+                    if let Some(name) = volume.pointer_mut("/configMap/name") {
+                        *name = json!(without_hash(name.as_str().unwrap()));
+                    }
                 }
             }
             "ConfigMap" => {
@@ -140,8 +151,27 @@ fn the_chart_renders_the_installation() {
     assert_eq!(values["controller"]["enabled"], false);
     assert_eq!(helm(&values, &mut BTreeSet::new()), documents(&render(".")));
 
-    set(&mut values, ENABLED, json!(true));
+    set(&mut values, "nodeRestriction", json!(true));
     let mut used = BTreeSet::from([ENABLED.to_owned()]);
+    let (all, agents) = (helm(&values, &mut used), render("overlays/agents"));
+    let policies = |all: &[Value]| -> Policies {
+        let config = all.iter().find(|one| one["kind"] == "ConfigMap").unwrap();
+        let mut config = config["data"]["config.yaml"].clone();
+        for field in ["apiVersion", "kind"] {
+            config.as_object_mut().unwrap().remove(field);
+        }
+        serde_json::from_value(config).unwrap()
+    };
+    let agents = documents(&agents);
+    assert_eq!(policies(&all), policies(&agents));
+    let rest = |all: Vec<Value>| -> Vec<Value> {
+        let rest = all.into_iter().filter(|one| one["kind"] != "ConfigMap");
+        rest.collect()
+    };
+    assert_eq!(rest(all), rest(agents));
+    set(&mut values, "nodeRestriction", json!(false));
+
+    set(&mut values, ENABLED, json!(true));
     let both = format!("{}\n---\n{}", render("."), render("controller"));
     assert_eq!(helm(&values, &mut used), documents(&both));
     let paths = values.as_object().unwrap().keys();

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use nodelife_admission::{Policies, webhook_configurations};
-use nodelife_tests::installation::manifests;
+use nodelife_tests::installation::{NODE_RESTRICTION, manifests};
 use nodelife_tests::program::GoProgram;
 use serde_json::{Value, json};
 
@@ -69,12 +69,12 @@ fn the_webhooks_are_those_of_the_policies() {
         fields.remove("kind");
         serde_json::from_value(config).unwrap()
     };
-    let (agents, additions) = (policies("overlays/agents"), policies("overlays/additions"));
-    assert_eq!(agents.agents, additions.agents);
+    let (agents, default) = (policies("overlays/agents"), policies("."));
+    assert_eq!(agents.agents, default.agents);
     for (folder, policies) in [
-        (".", Policies::default()),
+        (".", default),
+        (NODE_RESTRICTION, Policies::default()),
         ("overlays/agents", agents),
-        ("overlays/additions", additions),
     ] {
         let text = render(folder);
         let written = text

@@ -9,7 +9,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use kube::api::{ApiResource, DynamicObject, WatchEvent, WatchParams};
 use kube::{Api, Client};
-use nodelife_tests::installation::{NAMESPACE, SELECTOR, manifests};
+use nodelife_tests::installation::{NAMESPACE, NODE_RESTRICTION, SELECTOR, manifests};
 use nodelife_tests::kubectl::run;
 use nodelife_tests::{ControlPlane, Installation, needs_kubernetes, program, until};
 use tokio::process::Command;
@@ -41,7 +41,9 @@ async fn overlays_come_and_go_without_a_failed_call() {
         return;
     }
     let plane = ControlPlane::options().start().await.unwrap();
-    let installation = Installation::prepare(&plane, ".").await.unwrap();
+    let installation = Installation::prepare(&plane, NODE_RESTRICTION)
+        .await
+        .unwrap();
     let mut installation = installation.timeout(PATIENT).unwrap();
     installation.apply().await.unwrap();
     let mut certs = installation.certs(&[]).await.unwrap();
@@ -62,7 +64,12 @@ async fn overlays_come_and_go_without_a_failed_call() {
     let bundles = Bundles::watch(&installation.admin);
     let before = failed_open(&installation).await;
     for way in [Way::ClientSide, Way::ServerSide, Way::Prune] {
-        for folder in ["overlays/fail-closed", ".", "overlays/agents", "."] {
+        for folder in [
+            "overlays/fail-closed",
+            NODE_RESTRICTION,
+            "overlays/agents",
+            NODE_RESTRICTION,
+        ] {
             println!("{way:?} {folder}");
             installation.switch(folder).unwrap();
             apply(&installation, way, folder).await;
@@ -87,7 +94,7 @@ async fn kubectl(installation: &Installation<'_>, words: &[&str]) -> String {
 
 /// As manifests/README.md says.
 async fn apply(installation: &Installation<'_>, way: Way, folder: &str) {
-    if folder == "." && way != Way::Prune {
+    if folder == NODE_RESTRICTION && way != Way::Prune {
         let agents = [
             "delete",
             "--ignore-not-found",

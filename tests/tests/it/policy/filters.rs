@@ -2,6 +2,7 @@
 
 use futures::StreamExt as _;
 use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::installation::NODE_RESTRICTION;
 use nodelife_tests::{AuditEvent, ControlPlane, Installation, Part, until};
 use serde_json::{Value, json};
 
@@ -65,7 +66,9 @@ async fn heartbeats_and_unchanged_statuses_skip_the_webhook() {
         &[("/api/v1/nodes", json!({"metadata": {"name": "attacked"}}))],
     )
     .await;
-    let installation = Installation::prepare(&plane, ".").await.unwrap();
+    let installation = Installation::prepare(&plane, NODE_RESTRICTION)
+        .await
+        .unwrap();
     let attack = |node: &str| {
         let taints = json!({"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}});
         Call::patch("/api/v1/nodes/attacked", taints).by_node(node)

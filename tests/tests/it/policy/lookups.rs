@@ -1,6 +1,6 @@
 //! Tests of a webhook that cannot reach the API server: its `failurePolicy` decides.
 
-use nodelife_tests::installation::WEBHOOK;
+use nodelife_tests::installation::{NODE_RESTRICTION, WEBHOOK};
 use nodelife_tests::{ControlPlane, Identity, Installation, port, until};
 use serde_json::json;
 
@@ -26,7 +26,9 @@ async fn the_failure_policy_decides_without_a_lookup() {
         ],
     )
     .await;
-    let installation = Installation::prepare(&plane, ".").await.unwrap();
+    let installation = Installation::prepare(&plane, NODE_RESTRICTION)
+        .await
+        .unwrap();
     install(&installation).await.unwrap();
     let nowhere = plane.folder().join("nowhere");
     let text = plane.kubeconfig(&Identity::Anonymous).unwrap();

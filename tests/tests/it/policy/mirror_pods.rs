@@ -1,5 +1,6 @@
 //! Tests of the rule `mirrorPodLabels` with the labels that the API server itself adds.
 
+use nodelife_tests::installation::NODE_RESTRICTION;
 use nodelife_tests::{ControlPlane, Installation};
 use serde_json::{Value, json};
 
@@ -28,7 +29,9 @@ async fn mirror_pods_get_the_zone_of_their_node() {
     let config = plane.folder().join("mirror-pod-labels.yaml");
     std::fs::write(&config, POLICIES).unwrap();
     let config = config.display().to_string();
-    let installation = Installation::prepare(&plane, ".").await.unwrap();
+    let installation = Installation::prepare(&plane, NODE_RESTRICTION)
+        .await
+        .unwrap();
     let installation = installation.timeout(PATIENT).unwrap();
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     let probe = Call::patch("/api/v1/nodes/n1", label).dry().by_node("n2");

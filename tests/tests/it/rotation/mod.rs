@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 pub(crate) use calls::{Calls, accepted, publish};
 use kube::api::{DeleteParams, Patch, PatchParams};
-use nodelife_tests::installation::{Balancer, Build, CA_SECRET, Replica, TLS_SECRET};
+use nodelife_tests::installation::{
+    Balancer, Build, CA_SECRET, NODE_RESTRICTION, Replica, TLS_SECRET,
+};
 use nodelife_tests::{ControlPlane, Installation, TIMEOUT, port, until, wait_until};
 use serde_json::json;
 use state::state;
@@ -200,7 +202,9 @@ async fn outside_changes_are_repaired_within_seconds() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_that_fails_stops_no_repair() {
     let plane = ControlPlane::options().start().await.unwrap();
-    let installation = Installation::prepare(&plane, ".").await.unwrap();
+    let installation = Installation::prepare(&plane, NODE_RESTRICTION)
+        .await
+        .unwrap();
     installation.apply().await.unwrap();
     let fast = [&["--ca-life", "60s", "--leaf-life", "20s"][..], &FAST[4..]].concat();
     let certs = installation.certs(&fast).await.unwrap();

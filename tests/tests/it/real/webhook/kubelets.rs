@@ -6,6 +6,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{LogParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
+use nodelife_tests::installation::NODE_RESTRICTION;
 use nodelife_tests::real_nodes::{MANNERS, NodeOptions, RealNode};
 use nodelife_tests::{Kubernetes, TIMEOUT, TestNamespace, until, wait_until};
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ async fn kubelets_join_and_run_pods_and_may_do_no_more() {
     let Some((scene, _turn)) = Scene::shared().await else {
         return;
     };
-    let installation = scene.installation(".").await;
+    let installation = scene.installation(NODE_RESTRICTION).await;
     let admin = &installation.admin;
     let before = failures(&installation).await;
     foreign_writes_are_refused(scene).await;

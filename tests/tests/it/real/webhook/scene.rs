@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::ListParams;
-use nodelife_tests::installation::NAMESPACE;
+use nodelife_tests::installation::{NAMESPACE, NODE_RESTRICTION};
 use nodelife_tests::real_nodes::{NodeOptions, ProgramImage, RealNode, RealNodes, is_left_out};
 use nodelife_tests::{ControlPlane, Installation, until};
 use serde_json::Value;
@@ -37,12 +37,19 @@ impl Scene {
         let scene = SHARED
             .get_or_init(async || {
                 let scene = Self::start(2).await;
-                scene.installation(".").await.apply().await.unwrap();
+                scene
+                    .installation(NODE_RESTRICTION)
+                    .await
+                    .apply()
+                    .await
+                    .unwrap();
                 scene
             })
             .await;
         let turn = scene.turn.lock().await;
-        scene.sound(&scene.installation(".").await).await;
+        scene
+            .sound(&scene.installation(NODE_RESTRICTION).await)
+            .await;
         Some((scene, turn))
     }
 

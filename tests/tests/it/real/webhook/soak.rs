@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod};
 use kube::Api;
-use nodelife_tests::installation::{CA_SECRET, NAMESPACE, TLS_SECRET};
+use nodelife_tests::installation::{CA_SECRET, NAMESPACE, NODE_RESTRICTION, TLS_SECRET};
 use nodelife_tests::real_nodes::{Agent, RealNode, leave_out};
 use nodelife_tests::supervise::tail;
 use nodelife_tests::{Installation, Part, TIMEOUT, until, wait_until};
@@ -54,7 +54,7 @@ async fn no_call_fails_while_pods_come_and_go() {
     let Some((scene, _turn)) = Scene::shared().await else {
         return;
     };
-    let installation = scene.installation(".").await;
+    let installation = scene.installation(NODE_RESTRICTION).await;
     let args =
         json!([{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": CERTS}]);
     let args = args.to_string();
