@@ -59,6 +59,12 @@ pub enum ConnectError {
         proxy: String,
         reason: String,
     },
+    /// Something else listens there: a load balancer's page, another service.
+    #[error(
+        "{server} answers as no Kubernetes API server: {reason}; check -s (--server) or the server of \
+         the kubeconfig's cluster"
+    )]
+    NotAnApiServer { server: String, reason: String },
     /// The first request failed.
     #[error(transparent)]
     Api(#[from] ApiError),

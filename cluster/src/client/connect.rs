@@ -129,6 +129,20 @@ impl Cluster {
                 proxy: proxy.to_string(),
                 reason,
             },
+            // The API server's own answers are a Status, but for a path of a group that it does not serve.
+            (ApiError::NotFound(answer), _)
+                if answer.status.is_none()
+                    && answer.text.as_deref().map(str::trim) != Some("404 page not found") =>
+            {
+                ConnectError::NotAnApiServer {
+                    server: self.server.to_string(),
+                    reason: ApiError::NotFound(answer).to_string(),
+                }
+            }
+            (ApiError::Malformed { path, reason }, _) => ConnectError::NotAnApiServer {
+                server: self.server.to_string(),
+                reason: format!("{path}: {reason}"),
+            },
             (error, _) => error.into(),
         }
     }

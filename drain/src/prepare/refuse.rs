@@ -58,7 +58,12 @@ pub(super) fn refuse(
         let nodes = first_nodes(&plan.nodes);
         format!("refused to drain {nodes}: nothing was changed")
     } else {
-        format!("refused to drain {}: left as it is", first_nodes(&refused))
+        let verb = if refused.len() == 1 {
+            "it is"
+        } else {
+            "they are"
+        };
+        format!("refused to drain {}: left as {verb}", first_nodes(&refused))
     });
     let reasons = reasons.into_iter();
     let refusals = Refusals {

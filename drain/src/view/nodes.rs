@@ -83,11 +83,15 @@ pub(crate) fn select_from(all: &[Node], selection: &NodeSelection) -> anyhow::Re
 
 async fn get(cluster: &Cluster, names: &[Str]) -> anyhow::Result<Vec<Node>> {
     let mut nodes = Vec::with_capacity(names.len());
+    let mut missing = Vec::new();
     for name in names {
         match cluster.get(resource::NODES.all().named(name)).await? {
             Some(node) => nodes.push(node),
-            None => bail!("nodes \"{name}\" not found"),
+            None => missing.push(format!("\"{name}\"")),
         }
+    }
+    if !missing.is_empty() {
+        bail!("nodes {} not found", missing.join(", "));
     }
     Ok(nodes)
 }

@@ -20,8 +20,27 @@ pub(super) fn as_help_flag(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Leads from a word of another tool to the command, and never to a hidden one.
+/// Flags that lift a protection or undo something.
+const CHANGING: [&str; 7] = [
+    "--undo",
+    "--force",
+    "--disable-eviction",
+    "--bypass-pdb",
+    "--break-lock",
+    "--delete-emptydir-data",
+    "--insecure-skip-tls-verify",
+];
+
+/// Leads from a word of another tool to the command, and to a flag of [`CHANGING`] only from its beginning.
 pub(super) fn improve(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::String(flag)) = error.get(ContextKind::SuggestedArg)
+        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg)
+        && CHANGING.contains(&flag.as_str())
+        && flag.get(..5) != word.get(..5)
+    {
+        error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::Usage);
+    }
     let word = match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(word)) if error.kind() == ErrorKind::InvalidSubcommand => {
             word.clone()
@@ -37,26 +56,10 @@ pub(super) fn improve(mut error: clap::Error) -> clap::Error {
         "rules" | "rule" | "list" | "ls" => "`kubectl nodelife explain --list` lists all rules",
         "cordon" => "`kubectl cordon NODE` does that, and `drain` does it first",
         "uncordon" => "`kubectl nodelife drain NODE --undo` removes the cordons of a drain",
-        _ => {
-            hide(&mut error, "man");
-            return error;
-        }
+        _ => return error,
     };
     error.remove(ContextKind::SuggestedSubcommand);
     let tips = ContextValue::StyledStrs(vec![StyledStr::from(tip)]);
     error.insert(ContextKind::Suggested, tips);
     error
-}
-
-fn hide(error: &mut clap::Error, hidden: &str) {
-    let Some(ContextValue::Strings(names)) = error.remove(ContextKind::SuggestedSubcommand) else {
-        return;
-    };
-    let names: Vec<String> = names.into_iter().filter(|name| name != hidden).collect();
-    if !names.is_empty() {
-        error.insert(
-            ContextKind::SuggestedSubcommand,
-            ContextValue::Strings(names),
-        );
-    }
 }

@@ -308,3 +308,14 @@ fn large_snapshots_stream_and_truncated_ones_fail() {
     );
     assert!(cut.contains("standard input is truncated"), "{cut}");
 }
+
+/// A tip leads nobody to a flag that undoes something.
+#[test]
+fn a_tip_names_no_flag_that_changes_something() {
+    let window = run(&["drain", "x", "--window", "sat"]);
+    assert!(!window.contains("--undo"), "{window}");
+    for (word, flag) in [("--forse", "--force"), ("--timeuot", "--timeout")] {
+        let text = run(&["drain", "x", word, "1"]);
+        assert!(text.contains(&format!("'{flag}'")), "{text}");
+    }
+}

@@ -43,6 +43,28 @@ fn an_endless_answer_is_an_error() {
 }
 
 #[test]
+fn a_load_balancers_page_is_named_with_its_address() {
+    let server = serve(|stream| {
+        let page = "<html><body>default backend - 404</body></html>";
+        let length = page.len();
+        let head = format!(
+            "HTTP/1.1 404 x\r\ncontent-type: text/html\r\ncontent-length: {length}\r\n\r\n"
+        );
+        stream.write_all((head + page).as_bytes())
+    });
+    let error = stderr(&["nodes", "--server", &server], 1);
+    let said = format!("error: {server} answers as no Kubernetes API server: <html>");
+    assert!(error.starts_with(&said), "{error}");
+    let server =
+        serve(|stream| stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"));
+    let error = stderr(&["nodes", "--server", &server], 1);
+    assert!(
+        error.contains("as no Kubernetes API server: /version: "),
+        "{error}"
+    );
+}
+
+#[test]
 fn no_credentials_go_over_plain_http() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = listener.local_addr().unwrap().to_string();

@@ -12,8 +12,8 @@ use crate::json::text::{Pairs, Text, or_default};
 use crate::review::Operation;
 use crate::rule::AdmissionRule;
 
-const LABELS_REMEDY: &str = "a node may set its well-known labels and those under \
-    kubelet.kubernetes.io and node.kubernetes.io; set others as an administrator";
+const LABELS_REMEDY: &str = "of the labels of kubernetes.io and k8s.io, a node may set its well-known ones and those under \
+    kubelet.kubernetes.io and node.kubernetes.io; set others as an administrator. Labels without such a prefix are not protected";
 
 #[derive(Deserialize)]
 struct Node<'a> {

@@ -346,8 +346,8 @@ fn baseline(args: &AuditArgs) -> anyhow::Result<Baseline> {
         return Ok(Baseline::default());
     };
     let failed = || format!("failed to read the baseline {}", path.display());
-    let text = std::fs::read_to_string(path).with_context(failed)?;
-    let baseline = Baseline::parse(&text).map_err(anyhow::Error::msg);
+    let text = std::fs::read(path).with_context(failed)?;
+    let baseline = Baseline::parse(&String::from_utf8_lossy(&text)).map_err(anyhow::Error::msg);
     baseline.with_context(failed)
 }
 
