@@ -218,7 +218,7 @@ pub(super) fn together<'a>(key: &str, facts: &[&'a Fact]) -> Cow<'a, str> {
     match first.kind {
         FactKind::Word => first.text(),
         FactKind::Quote => format!("{} (or similar)", first.text()).into(),
-        FactKind::Identity => format!("<{key}>").into(),
+        FactKind::Identity => key.to_uppercase().into(),
         FactKind::Name => some(facts).into(),
         FactKind::Amount => range(facts).into(),
     }
@@ -355,7 +355,7 @@ mod tests {
         );
         let lists = [["a", "b"], ["c", "d"]].map(Fact::names);
         assert_eq!(told(lists), "a, b and 2 more");
-        assert_eq!(told(["u1", "u2"].map(Fact::identity)), "<name>");
+        assert_eq!(told(["u1", "u2"].map(Fact::identity)), "NAME");
         let quotes = ["seen 3m12s ago", "seen 5s ago"].map(Fact::quote);
         assert_eq!(quotes[0].pattern(), quotes[1].pattern());
         assert_eq!(told(quotes), "seen 3m12s ago (or similar)");

@@ -345,8 +345,8 @@ mod tests {
         assert_eq!(
             told(&findings),
             [
-                "10 nodes of pool a: n1, n3, n5 and 7 more: <name> requests 1010 to 1190Mi, 1 to 19 pods",
-                "10 nodes of pool b: n2, n4, n6 and 7 more: <name> requests 1020 to 1200Mi, 2 to 20 pods",
+                "10 nodes of pool a: n1, n3, n5 and 7 more: NAME requests 1010 to 1190Mi, 1 to 19 pods",
+                "10 nodes of pool b: n2, n4, n6 and 7 more: NAME requests 1020 to 1200Mi, 2 to 20 pods",
             ]
         );
     }
