@@ -168,9 +168,12 @@ async fn the_default_is_complete_and_restricts_no_node() {
     let here = Here {
         installation: &installation,
     };
-    here.restore().await;
-    here.finds("nodeRestriction", "warning", "does not restrict nodes")
+    let unrestricted = "no webhook of ours restricts nodes";
+    here.finds("configurations", "BROKEN", "is not installed")
         .await;
+    here.finds("nodeRestriction", "warning", unrestricted).await;
+    here.restore().await;
+    here.finds("nodeRestriction", "warning", unrestricted).await;
     let (_, report) = here.status().await.unwrap();
     let links = report["links"].as_array().unwrap();
     for name in ["configurations", "caBundle", "certificate", "registration"] {
@@ -342,6 +345,6 @@ impl Here<'_> {
         .await
         .unwrap();
         // And status says what to do then.
-        self.finds("configurations", "BROKEN", "there is no").await;
+        self.finds("configurations", "BROKEN", "is not installed").await;
     }
 }

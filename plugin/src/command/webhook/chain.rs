@@ -23,6 +23,12 @@ pub(super) struct Installed {
     pub(super) endpoints: Result<Vec<Value>, String>,
 }
 
+impl Installed {
+    pub(super) fn is_there(&self) -> bool {
+        self.webhooks.iter().any(Option::is_some)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Health {
@@ -123,6 +129,11 @@ fn configurations(installed: &Installed) -> Link {
     if missing.is_empty() {
         let webhooks: Vec<&Value> = installed.webhooks.iter().flatten().flatten().collect();
         return ok("configurations", names(&webhooks, |_| true));
+    }
+    if !installed.is_there() {
+        let message = "the webhook is not installed";
+        let fix = "`kubectl apply -k manifests` installs it, if you need it";
+        return link("configurations", Health::Broken, message, fix);
     }
     let message = format!(
         "there is no {} {}",

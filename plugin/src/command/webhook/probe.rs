@@ -40,11 +40,11 @@ const LOOKUP: Probe = Probe {
 /// webhook.
 pub(super) async fn node_restriction(cluster: &Cluster, installed: &Installed) -> Link {
     const LINK: &str = "nodeRestriction";
-    let restricts = needs(installed, "/webhooks/0/name", LOOKUP.webhook);
+    let restricts = installed.is_there() && needs(installed, "/webhooks/0/name", LOOKUP.webhook);
     match node_restriction_of(cluster).await {
         Ok(Ok(NodeRestriction::On)) => ok(
             LINK,
-            "the in-tree plugin is on, and refuses what nodes may not write before the webhook is called: the default installation is enough",
+            "the in-tree plugin is on, and refuses what nodes may not write before any webhook is called: nothing or the default installation is enough",
         ),
         Ok(Ok(NodeRestriction::Off { .. })) if restricts => ok(
             LINK,
@@ -53,7 +53,7 @@ pub(super) async fn node_restriction(cluster: &Cluster, installed: &Installed) -
         Ok(Ok(NodeRestriction::Off { .. })) => link(
             LINK,
             Health::Warning,
-            "the in-tree plugin is off, and the webhook does not restrict nodes either",
+            "the in-tree plugin is off, and no webhook of ours restricts nodes either",
             "turn the plugin on, or `kubectl apply -k manifests/overlays/node-restriction`",
         ),
         Ok(Err(reason)) => link(LINK, Health::Unknown, reason, ""),

@@ -45,17 +45,17 @@ pub(crate) async fn run(
     let cluster = connect(cluster, printer).await?;
     let installed = read(&cluster, &args).await?;
     let mut links = inspect(&installed, cluster.clock().now());
-    if installed.webhooks.iter().any(Option::is_some) {
+    if installed.is_there() {
         let agents = node_agents::read(&cluster).await;
         let agents = agents.map_err(|error| error.to_string());
         let mutating = installed.webhooks[0].as_deref().unwrap_or_default();
         links.extend(node_agents::inspect(mutating, &agents));
-        links.push(probe::node_restriction(&cluster, &installed).await);
         links.push(probe::call(&cluster).await);
         let slices = installed.endpoints.as_deref().unwrap_or_default();
         links.extend(probe::lookup(&cluster, &installed.namespace, slices).await);
         links.extend(advice::fail(&installed, &links));
     }
+    links.push(probe::node_restriction(&cluster, &installed).await);
     let broken = links.iter().any(|one| one.health == Health::Broken);
     let report = Report { links };
     if !printer.document("WebhookStatus", &report, &args.output)? {
