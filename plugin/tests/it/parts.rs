@@ -79,9 +79,18 @@ fn pods_of_one_namespace_make_no_node_empty() {
         part.run(&["audit"])
             .contains(" need pods of all namespaces")
     );
-    let plan = part.run(&["drain", "b", "--dry-run=client"]);
+    let plan = |node| part.run(&["drain", node, "--dry-run=client"]);
+    let known = plan("a");
+    assert!(known.starts_with("status: 4\n"), "{known}");
+    assert!(
+        known.contains(&format!(
+            "the plan lacks pods of other namespaces: {reason}"
+        )),
+        "{known}"
+    );
+    let plan = plan("b");
     assert!(plan.starts_with("status: 1\n"), "{plan}");
-    let refused = format!("cannot plan without pods of all namespaces: {reason}");
+    let refused = format!("cannot plan for node/b without pods of all namespaces: {reason}");
     assert!(plan.contains(&refused), "{plan}");
 
     let all = [nodes.as_slice(), &pods, &[pod("kube-system", "dns", "a")]].concat();

@@ -3,6 +3,7 @@
 use anyhow::bail;
 use jiff::Timestamp;
 use nodelife_core::snapshot::{Snapshot, Source};
+use nodelife_core::text::Str;
 use nodelife_drain::{Prepared, plan_snapshot};
 
 use super::plan;
@@ -13,7 +14,7 @@ use crate::exit::ExitStatus;
 use crate::output::Printer;
 
 /// The data that a plan needs.
-const NEEDED: [Source; 3] = [Source::Nodes, Source::Pods, Source::AllPods];
+const NEEDED: [Source; 2] = [Source::Nodes, Source::Pods];
 
 /// Prints the plan for the nodes as the files show them.
 pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
@@ -24,11 +25,27 @@ pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<Ex
         }
     }
     warn_missing(&snapshot, printer);
+    let part = snapshot.why_missing(Source::AllPods).map(str::to_owned);
+    if let Some(why) = &part {
+        printer.warn(format_args!(
+            "the plan lacks pods of other namespaces: {why}"
+        ));
+    }
     let now = snapshot.taken_at.unwrap_or_else(Timestamp::now);
     let prepared = plan_snapshot(snapshot, &request(args, None), now, printer)?;
     let refused = matches!(prepared, Prepared::Refused { .. });
-    if let Some(plan) = prepared.plan() {
-        plan::print(plan, args.run.output, refused, printer)?;
+    if let Some(mut plan) = prepared.plan().cloned() {
+        if let Some(why) = part {
+            // Without a pod of the namespaces that are there, nothing is known of the node.
+            let is_empty = |node: &&Str| plan.pods.iter().all(|pod| pod.node != **node);
+            if let Some(node) = plan.nodes.iter().find(is_empty) {
+                bail!("cannot plan for node/{node} without pods of all namespaces: {why}");
+            }
+            plan.estimate = None;
+            plan.no_estimate
+                .push("the plan lacks pods of other namespaces".to_owned());
+        }
+        plan::print(&plan, args.run.output, refused, printer)?;
     }
     Ok(prepared.status().into())
 }
