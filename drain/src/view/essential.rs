@@ -6,70 +6,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join_all;
 use nodelife_cluster::Cluster;
 use nodelife_cluster::resource::Resource;
-use nodelife_core::object::{Labels, Pod};
+use nodelife_core::object::Pod;
 use nodelife_core::text::Str;
-use serde::Deserialize;
+use serde_json::Value;
 
-use super::ClusterView;
+use super::{ClusterView, text, values};
 
-/// A `ValidatingWebhookConfiguration` or `MutatingWebhookConfiguration`.
-#[derive(Deserialize)]
-struct Configuration {
-    #[serde(default)]
-    webhooks: Vec<Webhook>,
-}
+/// Labels of the pods of the cluster's network that are no DaemonSet's.
+const NETWORK: [(&str, &str, &str); 4] = [
+    ("k8s-app", "kube-dns", "DNS"),
+    ("k8s-app", "calico-typha", "Calico (Typha)"),
+    ("io.cilium/app", "operator", "Cilium (operator)"),
+    ("app", "ovn-central", "Kube-OVN (database)"),
+];
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Webhook {
-    name: String,
-    client_config: ClientConfig,
-    /// `Fail` where it is left out.
-    failure_policy: Option<Str>,
-    #[serde(default)]
-    rules: Vec<Rule>,
-}
-
-#[derive(Deserialize)]
-struct ClientConfig {
-    service: Option<ServiceName>,
-}
-
-#[derive(Clone, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-struct ServiceName {
-    namespace: Str,
-    name: Str,
-}
-
-#[derive(Deserialize)]
-#[serde(default)]
-#[derive(Default)]
-struct Rule {
-    operations: Vec<String>,
-    resources: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct List<T> {
-    items: Vec<T>,
-}
-
-#[derive(Deserialize)]
-struct Service {
-    spec: ServiceSpec,
-}
-
-#[derive(Deserialize)]
-struct ServiceSpec {
-    #[serde(default)]
-    selector: Labels,
-}
+/// Labels, or their domains, of pods that serve volumes.
+const STORAGE: [&str; 3] = ["longhorn.io", "rook_cluster", "s3.csi.aws.com"];
 
 /// Why pods of the drained nodes go last, by UID. What may not be read is left out.
 pub(crate) async fn read(cluster: &Cluster, view: &ClusterView) -> BTreeMap<Str, String> {
     let (own, webhooks) = tokio::join!(cluster.own_pod(), fail_closed(cluster, view));
-    let mut essential = webhooks;
-    essential.extend(view.cluster_dns());
+    let mut essential = view.essential();
+    essential.extend(webhooks);
     match own {
         Ok(Some(uid)) => {
             essential.insert(uid, "this drain runs in it, and ends with it".to_owned());
@@ -88,42 +46,40 @@ async fn fail_closed(cluster: &Cluster, view: &ClusterView) -> BTreeMap<Str, Str
     ];
     let lists = join_all(lists.map(|plural| {
         let resource = Resource::grouped("admissionregistration.k8s.io", "v1", plural);
-        cluster.get::<List<Configuration>>(resource.all())
+        cluster.get::<Value>(resource.all())
     }));
-    let mut webhooks: BTreeMap<ServiceName, Vec<String>> = BTreeMap::new();
+    let mut webhooks: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for list in lists.await {
-        let list = match list {
-            Ok(list) => list,
-            Err(error) => {
-                tracing::debug!(%error, "webhooks were not read");
-                continue;
-            }
-        };
-        let configurations = list.into_iter().flat_map(|list| list.items);
-        for webhook in configurations.flat_map(|one| one.webhooks) {
-            if webhook.failure_policy.as_deref() != Some("Ignore")
-                && let Some(service) = &webhook.client_config.service
-            {
-                let told = webhooks.entry(service.clone()).or_default();
-                told.push(webhook.to_string());
+        let list = list.unwrap_or_else(|error| {
+            tracing::debug!(%error, "webhooks were not read");
+            None
+        });
+        let configurations = list.iter().flat_map(|list| values(list, "items"));
+        for webhook in configurations.flat_map(|one| values(one, "webhooks")) {
+            let namespace = text(webhook, "/clientConfig/service/namespace").to_owned();
+            let name = text(webhook, "/clientConfig/service/name").to_owned();
+            // `Fail` where it is left out.
+            if !name.is_empty() && text(webhook, "/failurePolicy") != "Ignore" {
+                let told = webhooks.entry((namespace, name)).or_default();
+                told.push(describe(webhook));
             }
         }
     }
-    let services = webhooks.into_iter().map(async |(service, webhooks)| {
+    let services = webhooks.into_iter().map(async |((namespace, name), webhooks)| {
         let target = Resource::core("services").all();
-        let target = target.in_namespace(&service.namespace).named(&service.name);
-        let found = cluster.get::<Service>(target).await.ok().flatten();
-        let selector = found.map(|found| found.spec.selector).unwrap_or_default();
-        let serves = |pod: &Pod| {
-            let mut labels = selector.iter();
-            pod.metadata.namespace == service.namespace
-                && labels.all(|(key, value)| pod.metadata.labels.get(key.as_str()) == Some(value))
+        let target = target.in_namespace(&namespace).named(&name);
+        let found = cluster.get::<Value>(target).await.ok().flatten();
+        let selector = found.as_ref().and_then(|found| found.pointer("/spec/selector")?.as_object());
+        let Some(selector) = selector.filter(|selector| !selector.is_empty()) else {
+            return Vec::new();
         };
-        let last = if selector.is_empty() {
-            Vec::new()
-        } else {
-            view.last_of(serves)
-        };
+        let last = view.last_of(|pod| {
+            let of_label = |key: &str| pod.metadata.labels.get(key);
+            let is_selected = |(key, value): (&String, &Value)| {
+                of_label(key).is_some_and(|label| *value == **label)
+            };
+            pod.metadata.namespace == *namespace && selector.iter().all(is_selected)
+        });
         let reason = format!(
             "no other endpoint of webhook {}: until one is Ready the API server refuses these requests",
             webhooks.join(", ")
@@ -134,31 +90,65 @@ async fn fail_closed(cluster: &Cluster, view: &ClusterView) -> BTreeMap<Str, Str
     found.into_iter().flatten().collect()
 }
 
-impl std::fmt::Display for Webhook {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let rules = self.rules.iter();
-        let of: BTreeSet<String> = rules
-            .map(|rule| format!("{} {}", rule.operations.join("/"), rule.resources.join("/")))
-            .collect();
-        let of: Vec<String> = of.into_iter().collect();
-        write!(f, "{} (failurePolicy Fail, {})", self.name, of.join(", "))
-    }
+/// A webhook, and the requests that it sees.
+fn describe(webhook: &Value) -> String {
+    let texts = |rule: &Value, field: &str| {
+        let texts: Vec<&str> = values(rule, field).filter_map(Value::as_str).collect();
+        texts.join("/")
+    };
+    let rules = values(webhook, "rules");
+    let of: BTreeSet<String> = rules
+        .map(|rule| format!("{} {}", texts(rule, "operations"), texts(rule, "resources")))
+        .collect();
+    let name = text(webhook, "/name");
+    let of: Vec<String> = of.into_iter().collect();
+    format!("{name} (failurePolicy Fail, {})", of.join(", "))
 }
 
 impl ClusterView {
-    /// The last Ready pods of the cluster's DNS (`k8s-app: kube-dns`, which CoreDNS keeps).
-    pub(super) fn cluster_dns(&self) -> BTreeMap<Str, String> {
-        let is_dns = |pod: &Pod| {
-            pod.metadata.namespace == "kube-system"
-                && pod
-                    .metadata
-                    .labels
-                    .get("k8s-app")
-                    .is_some_and(|app| *app == "kube-dns")
+    /// What the pods alone tell.
+    pub(super) fn essential(&self) -> BTreeMap<Str, String> {
+        let mut essential = self.storage();
+        for (key, value, what) in NETWORK {
+            let last = self.last_of(|pod| {
+                let label = pod.metadata.labels.get(key);
+                pod.metadata.namespace.ends_with("-system") && label.is_some_and(|l| *l == value)
+            });
+            let reason =
+                format!("no other Ready pod of the cluster's {what}: until one is, pods lack it");
+            essential.extend(last.into_iter().map(|uid| (uid, reason.clone())));
+        }
+        essential
+    }
+
+    /// The pods that may serve volumes which others use, and without which these are not unmounted
+    /// (siderolabs/talos#10174): in the namespace of a CSI driver that registers with the kubelet, or
+    /// with labels of one.
+    fn storage(&self) -> BTreeMap<Str, String> {
+        let registers = |pod: &&Pod| {
+            let volumes = pod.spec.volumes.iter();
+            let mut paths = volumes.filter_map(|volume| volume.host_path.as_ref());
+            let is_driver = paths.any(|host| host.path.contains("/plugins_registry"));
+            is_driver && pod.metadata.namespace != "kube-system"
         };
-        let reason = "no other Ready pod of the cluster's DNS: until one is, no name is resolved";
-        let last = self.last_of(is_dns).into_iter();
-        last.map(|uid| (uid, reason.to_owned())).collect()
+        let homes = self.all_pods().filter(registers);
+        let homes: BTreeSet<&Str> = homes.map(|pod| &pod.metadata.namespace).collect();
+        let serves = |pod: &&Pod| {
+            let labels = pod.metadata.labels.iter();
+            let mut domains = labels.filter_map(|(key, _)| key.split('/').next());
+            homes.contains(&pod.metadata.namespace)
+                || domains.any(|domain| STORAGE.contains(&domain))
+        };
+        let (serving, others): (Vec<&Pod>, Vec<&Pod>) = self.all_pods().partition(serves);
+        let mut volumes = others.iter().flat_map(|pod| &pod.spec.volumes);
+        if !volumes.any(|volume| volume.persistent_volume_claim.is_some()) {
+            return BTreeMap::new();
+        }
+        let reason = "it may serve volumes that other pods of the nodes use";
+        let serving = serving.into_iter().map(|pod| &pod.metadata.uid);
+        serving
+            .map(|uid| (uid.clone(), reason.to_owned()))
+            .collect()
     }
 
     /// The UIDs of the Ready pods that are meant, where all of them are on drained nodes.
@@ -172,5 +162,78 @@ impl ClusterView {
             return Vec::new();
         }
         ready.iter().map(|pod| pod.metadata.uid.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodelife_core::object::Node;
+    use nodelife_core::snapshot::Snapshot;
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(namespace: &str, name: &str, labels: &Value, volume: &Value) -> Pod {
+        let pod = json!({
+            "metadata": {"namespace": namespace, "name": name, "uid": name, "labels": labels},
+            "spec": {"nodeName": "n", "volumes": [volume]},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+        });
+        serde_json::from_value(pod).unwrap()
+    }
+
+    fn last(pods: &[Pod]) -> Vec<String> {
+        let node = json!({"metadata": {"name": "n"}});
+        let node: Node = serde_json::from_value(node).unwrap();
+        let snapshot = Snapshot {
+            nodes: vec![node.clone()],
+            pods: pods.to_vec(),
+            ..Snapshot::default()
+        };
+        let essential = ClusterView::of(snapshot, vec![node]).essential();
+        essential.into_keys().map(|uid| uid.to_string()).collect()
+    }
+
+    /// siderolabs/talos#10174, awslabs/mountpoint-s3-csi-driver#787.
+    #[test]
+    fn pods_that_serve_volumes_go_after_those_that_use_them() {
+        let none = json!({"name": "v"});
+        let socket =
+            json!({"name": "v", "hostPath": {"path": "/var/lib/kubelet/plugins_registry/"}});
+        let claim = json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}});
+        let mut pods = vec![
+            pod(
+                "rook-ceph",
+                "osd",
+                &json!({"rook_cluster": "rook-ceph"}),
+                &none,
+            ),
+            pod(
+                "mount-s3",
+                "mount",
+                &json!({"s3.csi.aws.com/pod-uid": "u"}),
+                &none,
+            ),
+            pod("storage", "plugin", &json!({}), &socket),
+            pod("storage", "satellite", &json!({}), &none),
+            pod("kube-system", "other-plugin", &json!({}), &socket),
+            pod("kube-system", "metrics", &json!({}), &none),
+            pod("shop", "web", &json!({}), &none),
+        ];
+        assert_eq!(last(&pods), [""; 0]);
+        pods.push(pod("shop", "db", &json!({}), &claim));
+        assert_eq!(last(&pods), ["mount", "osd", "plugin", "satellite"]);
+    }
+
+    #[test]
+    fn the_last_pods_of_the_network_go_last() {
+        let none = json!({"name": "v"});
+        let labels = json!({"k8s-app": "calico-typha"});
+        let mut pods = vec![pod("calico-system", "typha", &labels, &none)];
+        assert_eq!(last(&pods), ["typha"]);
+        let mut other = pod("calico-system", "typha-2", &labels, &none);
+        other.spec.node_name = "elsewhere".into();
+        pods.push(other);
+        assert_eq!(last(&pods), [""; 0]);
     }
 }

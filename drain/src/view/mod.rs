@@ -25,6 +25,8 @@ use nodelife_drain_plan::{
     Action, DrainPlan, InventoryContext, PlanContext, PlanOptions, PodPolicy, Store, inventory,
 };
 
+use serde_json::Value;
+
 use crate::reporter::Reporter;
 use nodes::SelectedNodes;
 use surroundings::ClusterObjects;
@@ -168,7 +170,7 @@ impl ClusterView {
             }),
             ..Self::empty()
         };
-        view.store.essential = view.cluster_dns();
+        view.store.essential = view.essential();
         view
     }
 
@@ -413,9 +415,26 @@ impl ClusterView {
     }
 }
 
-fn in_namespace(namespace: &Str) -> ListFilter {
+pub(crate) fn in_namespace(namespace: &Str) -> ListFilter {
     ListFilter {
         namespace: Some(namespace.to_string()),
         ..ListFilter::default()
     }
+}
+
+/// The objects in a list of an object that has no type here.
+pub(crate) fn values<'a>(
+    object: &'a Value,
+    field: &str,
+) -> impl Iterator<Item = &'a Value> + use<'a> {
+    let values = object.get(field).and_then(Value::as_array);
+    values.into_iter().flatten()
+}
+
+/// The text at this JSON pointer, or none.
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
