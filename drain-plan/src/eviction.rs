@@ -78,6 +78,14 @@ const WEBHOOK_WAIT: u32 = 5;
 const FAIRNESS_TEXT: &str = "Too many requests, please try again later.";
 
 impl EvictionResult {
+    fn denied(message: String, later: bool, retry_after: Option<u32>) -> Self {
+        Self::Denied {
+            message,
+            later,
+            retry_after,
+        }
+    }
+
     /// The answer that came over the wire.
     pub fn of(answer: &ApiResponse) -> Self {
         let Some(status) = &answer.status else {
@@ -88,11 +96,9 @@ impl EvictionResult {
             200..=299 => Self::Accepted,
             // Admission comes before all that an eviction changes
             // (`ErrCallingWebhook` in pkg/util/webhook/error.go of k8s.io/apiserver, v0.36.3).
-            500 if message.contains("failed calling webhook") => Self::Denied {
-                message,
-                later: true,
-                retry_after: Some(WEBHOOK_WAIT),
-            },
+            500 if message.contains("failed calling webhook") => {
+                Self::denied(message, true, Some(WEBHOOK_WAIT))
+            }
             401 => Self::Unauthorized(message),
             403 => Self::of_403(status),
             404 => Self::NotFound,
@@ -100,20 +106,12 @@ impl EvictionResult {
             429 => Self::of_429(status, retry_after(answer)),
             500 if message.contains("more than one PodDisruptionBudget") => Self::SeveralBudgets,
             // Strimzi's drain cleaner denies with 500, and has its operator roll the pod.
-            500..=599 if is_denial(&message) => Self::Denied {
-                message,
-                later: true,
-                retry_after: retry_after(answer),
-            },
+            500..=599 if is_denial(&message) => Self::denied(message, true, retry_after(answer)),
             500..=599 => Self::Uncertain {
                 message,
                 retry_after: retry_after(answer),
             },
-            _ if is_denial(&message) => Self::Denied {
-                message,
-                later: false,
-                retry_after: None,
-            },
+            _ if is_denial(&message) => Self::denied(message, false, None),
             _ => Self::Invalid(message),
         }
     }
@@ -127,11 +125,7 @@ impl EvictionResult {
         {
             Self::BudgetBroken(message)
         } else if is_denial(&message) {
-            Self::Denied {
-                message,
-                later: false,
-                retry_after: None,
-            }
+            Self::denied(message, false, None)
         } else {
             Self::Forbidden(message)
         }
@@ -149,11 +143,7 @@ impl EvictionResult {
             };
         }
         if is_denial(&status.message) {
-            return Self::Denied {
-                message: status.message.clone(),
-                later: true,
-                retry_after,
-            };
+            return Self::denied(status.message.clone(), true, retry_after);
         }
         Self::Throttled {
             by: Throttle::Overload,

@@ -19,31 +19,19 @@ pub(crate) struct Events {
     reported: BTreeSet<(String, &'static str, String)>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EventReason {
-    /// Cordoned; evictions begin.
-    Started,
-    /// A budget has let nothing go for a while.
-    Blocked,
-    /// Nothing is left that had to go.
-    Drained,
-    /// Ended before it was empty.
-    Stopped,
-}
+/// The reason of an Event, and whether it is a warning.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EventReason(&'static str, bool);
 
 impl EventReason {
-    fn reason(self) -> &'static str {
-        match self {
-            Self::Started => "DrainStarted",
-            Self::Blocked => "DrainBlocked",
-            Self::Drained => "Drained",
-            Self::Stopped => "DrainStopped",
-        }
-    }
-
-    fn is_warning(self) -> bool {
-        matches!(self, Self::Blocked | Self::Stopped)
-    }
+    /// Cordoned; evictions begin.
+    pub(crate) const STARTED: Self = Self("DrainStarted", false);
+    /// A budget has let nothing go for a while.
+    pub(crate) const BLOCKED: Self = Self("DrainBlocked", true);
+    /// Nothing is left that had to go.
+    pub(crate) const DRAINED: Self = Self("Drained", false);
+    /// Ended before it was empty.
+    pub(crate) const STOPPED: Self = Self("DrainStopped", true);
 }
 
 impl Events {
@@ -57,7 +45,7 @@ impl Events {
 
     /// Writes an Event, unless the node has one of this kind about the same thing.
     pub(crate) fn record(&mut self, node: &str, what: EventReason, about: &str, text: &str) {
-        let news = (node.to_owned(), what.reason(), about.to_owned());
+        let news = (node.to_owned(), what.0, about.to_owned());
         if self.reported.len() >= MAX_EVENTS || !self.reported.insert(news) {
             return;
         }
@@ -72,8 +60,8 @@ impl Events {
             uid: Some(&node.metadata.uid),
         };
         let event = Event {
-            is_warning: what.is_warning(),
-            reason: what.reason(),
+            is_warning: what.1,
+            reason: what.0,
             note: text,
         };
         self.recorder.record(regarding, event);

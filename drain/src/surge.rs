@@ -178,27 +178,22 @@ async fn read(cluster: &Cluster, (namespace, name): &Key) -> Result<Value, ApiEr
     Ok(found.unwrap_or_default())
 }
 
-async fn patch(
+async fn restart(
     cluster: &Cluster,
     (namespace, name): &Key,
-    body: &Value,
     dry_run: bool,
 ) -> Result<(), ApiError> {
+    let now = cluster.clock().now().to_string();
+    let annotations = json!({"annotations": {RESTARTED_AT: now}});
+    let body = json!({"spec": {"template": {"metadata": annotations}}});
     let target = DEPLOYMENTS.all().in_namespace(namespace).named(name);
     let mut call = Call::on(Method::PATCH, "patch", target)
         .with_query("fieldManager", FIELD_MANAGER)
-        .with_json("application/merge-patch+json", body)?;
+        .with_json("application/merge-patch+json", &body)?;
     if dry_run {
         call = call.with_query("dryRun", "All");
     }
     cluster.read(&call).await.map(drop)
-}
-
-async fn restart(cluster: &Cluster, key: &Key, dry_run: bool) -> Result<(), ApiError> {
-    let now = cluster.clock().now().to_string();
-    let annotations = json!({"annotations": {RESTARTED_AT: now}});
-    let body = json!({"spec": {"template": {"metadata": annotations}}});
-    patch(cluster, key, &body, dry_run).await
 }
 
 #[cfg(test)]

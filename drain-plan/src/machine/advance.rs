@@ -9,7 +9,7 @@ use super::nodes::{NodeLoss, NodePhase, YIELD_AFTER};
 use super::state::{BlockReason, Outcome, PodState, Tracked, Unevictable};
 use crate::verdict::SkipReason;
 use nodelife_core::disruption::{EvictionDecision, decide};
-use nodelife_core::object::{Node, Pod};
+use nodelife_core::object::Pod;
 use nodelife_core::text::Str;
 
 impl DrainMachine {
@@ -200,12 +200,6 @@ impl DrainMachine {
             )
         };
         open.peek().is_some() && open.all(held)
-    }
-
-    /// A node as a watch or a read shows it; none if it is not there.
-    pub(super) fn node_seen(&mut self, name: &Str, found: Option<&Node>) {
-        self.effects
-            .extend(self.nodes.node_seen(name, found, self.now));
     }
 
     /// Ends the pods of nodes that were left, as far as no request of theirs is on its way.

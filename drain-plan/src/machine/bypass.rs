@@ -4,21 +4,16 @@ use jiff::Timestamp;
 
 use super::DrainMachine;
 use super::event::Effect;
-use super::state::{BlockReason, PodState, Tracked};
+use super::state::{PodState, Tracked};
 use nodelife_core::disruption::{BudgetKey, EvictionDecision, Limit, decide};
 use nodelife_core::text::Str;
 
 impl DrainMachine {
     /// Since when the budget that blocks this pod has let nothing go.
     pub fn stalled_since(&self, tracked: &Tracked) -> Option<Timestamp> {
-        let PodState::Blocked(blocked) = &tracked.state else {
-            return None;
-        };
-        let BlockReason::Budget { budget, .. } = &blocked.block else {
-            return None;
-        };
+        let (blocked, budget) = tracked.budget_block()?;
         let last = if self.can_read_budgets() {
-            self.ledger.let_go(&Limit::from(budget))
+            self.ledger.let_go(&Limit::Budget(budget.clone()))
         } else {
             // Which pods it selects is not known.
             self.accepted_in.get(&budget.namespace).copied()
@@ -40,12 +35,7 @@ impl DrainMachine {
     /// When the budget that blocks this pod is passed by, if the user has named it.
     pub(super) fn bypassed_at(&self, tracked: &Tracked) -> Option<Timestamp> {
         let force = self.settings.force.as_ref()?;
-        let PodState::Blocked(blocked) = &tracked.state else {
-            return None;
-        };
-        let BlockReason::Budget { budget, .. } = &blocked.block else {
-            return None;
-        };
+        let (_, budget) = tracked.budget_block()?;
         let named = force.budgets.contains(budget);
         let since = self.stalled_since(tracked).filter(|_| named)?;
         since.checked_add(force.wait).ok()
@@ -57,12 +47,7 @@ impl DrainMachine {
         if self.bypassed_at(tracked).is_none_or(|at| self.now < at) {
             return None;
         }
-        let PodState::Blocked(blocked) = &tracked.state else {
-            return None;
-        };
-        let BlockReason::Budget { budget, .. } = &blocked.block else {
-            return None;
-        };
+        let (blocked, budget) = tracked.budget_block()?;
         let refused = match decide(&tracked.pod, &self.store.budgets) {
             EvictionDecision::Refused { budget: by, .. } => by == *budget,
             // The server has named it.

@@ -306,15 +306,27 @@ impl DrainMachine {
                 self.effects
                     .extend(self.nodes.gate_ended(&node, passed, self.now));
             }
-            DrainEvent::NodeSeen { node, found } => self.node_seen(&node, found.as_deref()),
+            DrainEvent::NodeSeen { node, found } => {
+                let seen = self.nodes.node_seen(&node, found.as_deref(), self.now);
+                self.effects.extend(seen);
+            }
             DrainEvent::ConfirmFailed { node } => self.nodes.confirm_failed(&node, self.now),
             DrainEvent::Counted { workload, count } => {
                 self.record_count(&workload, count);
             }
             DrainEvent::SurgeFailed { uid, why } => self.surge_failed(&uid, why),
-            DrainEvent::Attachments(all) => self.attachments_listed(all),
-            DrainEvent::Attachment(attachment) => self.attachment_updated(*attachment),
-            DrainEvent::AttachmentGone { name } => self.detached(&name),
+            DrainEvent::Attachments(all) => {
+                let by_name = all.into_iter().map(|a| (a.metadata.name.clone(), a));
+                self.attachments = Some(by_name.collect());
+            }
+            DrainEvent::Attachment(attachment) => {
+                let known = self.attachments.get_or_insert_default();
+                known.insert(attachment.metadata.name.clone(), *attachment);
+            }
+            DrainEvent::AttachmentGone { name } => {
+                let known = self.attachments.as_mut();
+                known.and_then(|known| known.remove(&name));
+            }
             DrainEvent::Interrupted => self.stop = Some(StopReason::Interrupted),
         }
     }

@@ -167,7 +167,14 @@ impl DrainMachine {
             PodVerdict::Await(WaitReason::Completion(_) | WaitReason::Owner(_)) => {
                 PodState::Completing
             }
-            _ if doubtful => self.check_owner(&pod),
+            _ if doubtful => {
+                self.effects
+                    .extend(pod.metadata.controller().map(|owner| Effect::GetOwner {
+                        namespace: pod.metadata.namespace.clone(),
+                        owner: owner.clone(),
+                    }));
+                PodState::CheckingOwner
+            }
             PodVerdict::Refuse(needs, _) => PodState::Refused(needs),
             PodVerdict::Impossible(_) | PodVerdict::Evict(_) => PodState::Waiting,
         };
@@ -212,16 +219,6 @@ impl DrainMachine {
         let absent = workloads.presence(owner) == Presence::Absent;
         let matters = owner.kind == "DaemonSet" || matches!(verdict, PodVerdict::Refuse(..));
         absent && matters && !workloads.is_checked(&owner.uid)
-    }
-
-    fn check_owner(&mut self, pod: &Pod) -> PodState {
-        if let Some(owner) = pod.metadata.controller() {
-            self.effects.push(Effect::GetOwner {
-                namespace: pod.metadata.namespace.clone(),
-                owner: owner.clone(),
-            });
-        }
-        PodState::CheckingOwner
     }
 
     pub(super) fn surge_failed(&mut self, uid: &Str, why: Impossible) {

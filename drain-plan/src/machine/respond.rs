@@ -33,7 +33,7 @@ impl DrainMachine {
             let namespace = tracked.pod.metadata.namespace.clone();
             self.accepted_in.insert(namespace, self.now);
             for budget in self.store.budgets.matching(&tracked.pod) {
-                let limit = Limit::from(&budget.key());
+                let limit = Limit::Budget(budget.key());
                 self.ledger.record_let_go(limit, self.now);
             }
         }

@@ -12,7 +12,7 @@ use super::nodes::{NodeLoss, NodePhase};
 use super::replicas::{CountReader, RECOUNT};
 use super::state::{PodState, Tracked};
 use nodelife_core::disruption::{Limit, keeps_replicas};
-use nodelife_core::object::{VolumeAttachment, Workload};
+use nodelife_core::object::Workload;
 use nodelife_core::text::Str;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -289,22 +289,6 @@ impl DrainMachine {
         let settles = self.nodes.in_phase(NodePhase::Settling).next().is_some();
         let due = self.ready_counts.replacements_due();
         due.filter(move |_| settles)
-    }
-
-    pub(super) fn attachments_listed(&mut self, all: Vec<VolumeAttachment>) {
-        let by_name = all.into_iter().map(|a| (a.metadata.name.clone(), a));
-        self.attachments = Some(by_name.collect());
-    }
-
-    pub(super) fn attachment_updated(&mut self, attachment: VolumeAttachment) {
-        let known = self.attachments.get_or_insert_default();
-        known.insert(attachment.metadata.name.clone(), attachment);
-    }
-
-    pub(super) fn detached(&mut self, name: &str) {
-        if let Some(known) = &mut self.attachments {
-            known.remove(name);
-        }
     }
 
     /// Has the pods of a workload counted, unless a count is on its way.

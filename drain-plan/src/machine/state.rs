@@ -116,7 +116,7 @@ pub struct Blocked {
 
 impl Blocked {
     /// The budget that is in the way and may not be seen.
-    pub(super) fn unreadable_budget(&self) -> Option<&BudgetKey> {
+    pub fn unreadable_budget(&self) -> Option<&BudgetKey> {
         match &self.block {
             BlockReason::Budget { budget, refusal } => {
                 matches!(refusal, BudgetRefusal::BudgetsUnreadable(_)).then_some(budget)
@@ -435,18 +435,25 @@ impl Tracked {
         }
     }
 
+    /// Its block by a budget, and which.
+    pub fn budget_block(&self) -> Option<(&Blocked, &BudgetKey)> {
+        match &self.state {
+            PodState::Blocked(blocked) => match &blocked.block {
+                BlockReason::Budget { budget, .. } => Some((blocked, budget)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The budget that is in the way, as namespace/name.
     pub fn budget(&self) -> Option<String> {
         match &self.state {
-            PodState::Blocked(Blocked {
-                block: BlockReason::Budget { budget, .. },
-                ..
-            })
-            | PodState::GivenUp(BlockReason::Budget { budget, .. }) => Some(budget.to_string()),
+            PodState::GivenUp(BlockReason::Budget { budget, .. }) => Some(budget.to_string()),
             PodState::Impossible(Unevictable::Budgets(why)) => {
                 why.budget().map(ToString::to_string)
             }
-            _ => None,
+            _ => self.budget_block().map(|(_, budget)| budget.to_string()),
         }
     }
 }

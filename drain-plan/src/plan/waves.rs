@@ -30,7 +30,7 @@ impl Allowance {
     ) -> Option<Self> {
         if let Some(room) = room {
             return Some(Self::new(
-                Limit::from(&room.workload),
+                Limit::Workload(room.workload.clone()),
                 room.allowed(),
                 room.replicas.saturating_sub(room.needs),
             ));
@@ -53,7 +53,7 @@ impl Allowance {
                 status.expected_pods.saturating_sub(status.desired_healthy)
             }),
         };
-        Some(Self::new(Limit::from(budget), now, steady))
+        Some(Self::new(Limit::Budget(budget.clone()), now, steady))
     }
 
     fn new(key: Limit, now: i32, steady: i32) -> Self {

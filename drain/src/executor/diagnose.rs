@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::ApiError;
-use nodelife_core::disruption::BudgetRefusal;
 use nodelife_core::format::count;
-use nodelife_drain_plan::{BlockReason, DrainEvent, PodState};
+use nodelife_drain_plan::DrainEvent;
 
 use super::Executor;
 use super::blocked::BudgetPods;
@@ -50,18 +49,13 @@ impl Executor<'_> {
             let about = tracked.budget().unwrap_or_default();
             let node = &tracked.pod.spec.node_name;
             self.events
-                .record(node, EventReason::Blocked, &about, &text);
-            let PodState::Blocked(blocked) = &tracked.state else {
-                continue;
-            };
-            let BlockReason::Budget { budget, refusal } = &blocked.block else {
-                continue;
-            };
-            if matches!(refusal, BudgetRefusal::BudgetsUnreadable(_)) {
-                // Which pods it counts is not known.
-                continue;
+                .record(node, EventReason::BLOCKED, &about, &text);
+            // Which pods a budget counts that is not seen is not known.
+            if let Some((blocked, budget)) = tracked.budget_block()
+                && blocked.unreadable_budget().is_none()
+            {
+                self.blocked.ask(self.cluster.clone(), budget.clone());
             }
-            self.blocked.ask(self.cluster.clone(), budget.clone());
         }
     }
 

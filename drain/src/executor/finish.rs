@@ -31,7 +31,7 @@ impl Executor<'_> {
             );
             if !is_gone && !self.machine.is_drained(node) {
                 self.events
-                    .record(node, EventReason::Stopped, "", "not drained");
+                    .record(node, EventReason::STOPPED, "", "not drained");
             }
         }
         let to_uncordon = self.to_uncordon();

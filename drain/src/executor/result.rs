@@ -19,7 +19,7 @@ impl Executor<'_> {
         self.events.record(node, what, "", &text);
         self.conditions.write(
             node,
-            if what == EventReason::Drained {
+            if what == EventReason::DRAINED {
                 DrainProgress::Drained
             } else {
                 DrainProgress::Stopped
@@ -37,15 +37,15 @@ fn of_node(node: &str, machine: &DrainMachine) -> (EventReason, String) {
         .count();
     if left > 0 {
         let text = format!("not drained, {left} pods left");
-        (EventReason::Stopped, text)
+        (EventReason::STOPPED, text)
     } else if unselected > 0 {
         let text =
             format!("drained of the pods that match --pod-selector; {unselected} other pods left");
-        (EventReason::Drained, text)
+        (EventReason::DRAINED, text)
     } else {
         let evicted = here().filter(|t| t.outcome() == Outcome::Evicted).count();
         let text = format!("drained: {evicted} evicted{}", staying(here()));
-        (EventReason::Drained, text)
+        (EventReason::DRAINED, text)
     }
 }
 

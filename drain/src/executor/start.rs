@@ -100,7 +100,7 @@ impl Executor<'_> {
         self.reporter.note(format_args!("node/{node}: {loss}"));
         if matches!(loss, NodeLoss::Uncordoned | NodeLoss::TimedOut) {
             let text = loss.to_string();
-            self.events.record(node, EventReason::Stopped, "", &text);
+            self.events.record(node, EventReason::STOPPED, "", &text);
         }
     }
 
@@ -140,7 +140,7 @@ impl Executor<'_> {
         };
         self.reporter.note(format_args!("node/{node}: {how}"));
         let text = format!("{} is draining the node", self.events.instance());
-        self.events.record(node, EventReason::Started, "", &text);
+        self.events.record(node, EventReason::STARTED, "", &text);
         self.conditions.write(node, DrainProgress::Begun);
         self.options.surges.start(&self.cluster, node);
     }

@@ -8,12 +8,10 @@ use http::Method;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::{Resource, Target};
 use nodelife_cluster::{ApiError, Cluster};
-use nodelife_core::object::Meta;
-use nodelife_core::text::Str;
-use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::reporter::Reporter;
+use crate::view::{text, values};
 
 const MACHINES: Resource = Resource::grouped("kubevirt.io", "v1", "virtualmachineinstances");
 const MIGRATIONS: Resource =
@@ -21,58 +19,19 @@ const MIGRATIONS: Resource =
 const SUBRESOURCES: Resource =
     Resource::grouped("subresources.kubevirt.io", "v1", "virtualmachineinstances");
 
-#[derive(Deserialize)]
-#[serde(bound = "T: Deserialize<'de>")]
-struct List<T> {
-    #[serde(default = "Vec::new")]
-    items: Vec<T>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Machine {
-    metadata: Meta,
-    status: MachineStatus,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct MachineStatus {
-    evacuation_node_name: Str,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Migration {
-    metadata: Meta,
-    spec: MigrationSpec,
-    status: MigrationStatus,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct MigrationSpec {
-    vmi_name: Str,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct MigrationStatus {
-    phase: Str,
-}
-
 /// Has the virtual machines stay that were to leave `node`, which is uncordoned. Where KubeVirt is not
 /// installed, or may not be seen, there is nothing to do.
 pub(crate) async fn cancel(cluster: &Cluster, node: &str, reporter: &mut dyn Reporter) {
-    let machines = match cluster.get::<List<Machine>>(MACHINES.all()).await {
-        Ok(machines) => machines.map(|list| list.items).unwrap_or_default(),
+    let machines = match cluster.get::<Value>(MACHINES.all()).await {
+        Ok(machines) => machines.unwrap_or_default(),
         Err(error) => return tracing::debug!(%error, "virtual machines were not read"),
     };
-    for machine in machines {
-        if machine.status.evacuation_node_name != node {
+    for machine in values(&machines, "items") {
+        if text(machine, "/status/evacuationNodeName") != node {
             continue;
         }
-        let (namespace, name) = (&machine.metadata.namespace, &machine.metadata.name);
+        let namespace = text(machine, "/metadata/namespace");
+        let name = text(machine, "/metadata/name");
         let what = format!("VirtualMachineInstance {namespace}/{name}");
         match cancel_one(cluster, namespace, name, node).await {
             Ok(()) => reporter.note(format_args!("{what}: stays on node {node}")),
@@ -99,15 +58,16 @@ async fn cancel_one(
     let cancel = cancel.with_json("application/json", &json!({"evacuationNodeName": node}))?;
     cluster.call(&cancel).await?;
     let all = MIGRATIONS.all().in_namespace(namespace);
-    let migrations = cluster.get::<List<Migration>>(all.clone()).await?;
-    for migration in migrations.map(|list| list.items).unwrap_or_default() {
-        let left = migration
-            .metadata
-            .annotations
-            .get("kubevirt.io/evacuationMigration");
-        let ended = matches!(migration.status.phase.as_str(), "Succeeded" | "Failed");
-        if migration.spec.vmi_name == name && left.is_some_and(|left| left == node) && !ended {
-            delete(cluster, all.clone().named(&migration.metadata.name)).await?;
+    let migrations = cluster.get::<Value>(all.clone()).await?.unwrap_or_default();
+    for migration in values(&migrations, "items") {
+        let left = text(
+            migration,
+            "/metadata/annotations/kubevirt.io~1evacuationMigration",
+        );
+        let ended = matches!(text(migration, "/status/phase"), "Succeeded" | "Failed");
+        if text(migration, "/spec/vmiName") == name && left == node && !ended {
+            let target = all.clone().named(text(migration, "/metadata/name"));
+            delete(cluster, target).await?;
         }
     }
     Ok(())

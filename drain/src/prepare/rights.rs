@@ -15,18 +15,18 @@ pub(super) async fn missing_permission(
     cluster: &Cluster,
     request: &DrainRequest,
 ) -> Option<String> {
-    let attachments = ("storage.k8s.io", "volumeattachments");
-    let mut needed = Vec::new();
-    if !request.dry_run {
-        if request.max_unavailable.is_some() {
-            needed.push(("watch", ("", "nodes")));
+    let volumes = (
+        request.settings.wait_volumes,
+        "storage.k8s.io",
+        "volumeattachments",
+    );
+    let nodes = (request.max_unavailable.is_some(), "", "nodes");
+    for (verb, (is_needed, group, resource)) in
+        [("watch", nodes), ("list", volumes), ("watch", volumes)]
+    {
+        if request.dry_run || !is_needed {
+            continue;
         }
-        if request.settings.wait_volumes {
-            needed.push(("list", attachments));
-            needed.push(("watch", attachments));
-        }
-    }
-    for (verb, (group, resource)) in needed {
         let permission = Permission {
             verb,
             group,
