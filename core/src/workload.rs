@@ -7,6 +7,16 @@ use crate::object::{OwnerReference, Pod, Workload, WorkloadKind};
 use crate::snapshot::{Snapshot, Source};
 use crate::text::Str;
 
+/// The labels of the pods of a `LeaderWorkerSet`: its name, and the number of the group
+/// (`api/leaderworkerset/v1/leaderworkerset_types.go` of sigs.k8s.io/lws, v0.7.0).
+pub const GROUP_SET: &str = "leaderworkerset.sigs.k8s.io/name";
+pub const GROUP_INDEX: &str = "leaderworkerset.sigs.k8s.io/group-index";
+
+/// Whether its controller restarts the pods of a group as one.
+pub fn is_of_group(pod: &Pod) -> bool {
+    pod.metadata.labels.contains_key(GROUP_SET)
+}
+
 /// Whether a controller is still there. A name may have been taken again, so it
 /// is the UID that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +92,21 @@ impl Workloads {
     /// The controller itself, where its kind was read.
     pub fn workload(&self, uid: &str) -> Option<&Workload> {
         self.by_uid.get(uid)
+    }
+
+    /// The controller whose Ready pods are counted before this pod goes: for a `LeaderWorkerSet`, whose groups
+    /// restart as one, the StatefulSet of their leaders, which has its name.
+    pub fn counted(&self, pod: &Pod) -> Option<&Workload> {
+        let own = self.workload(&pod.metadata.controller()?.uid);
+        let Some(set) = pod.metadata.labels.get(GROUP_SET) else {
+            return own;
+        };
+        let namespace = &pod.metadata.namespace;
+        let leaders = self.by_uid.values().find(|one| {
+            let (kind, meta) = (one.kind, &one.metadata);
+            kind == WorkloadKind::StatefulSet && meta.namespace == *namespace && meta.name == *set
+        });
+        leaders.or(own)
     }
 
     /// The controller that decides how many pods there are: a Deployment rather

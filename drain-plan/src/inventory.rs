@@ -17,7 +17,7 @@ use nodelife_core::format::list;
 use nodelife_core::object::{Pod, Workload, WorkloadKind};
 use nodelife_core::operator::{OperatorObjects, Outlook, is_guarded};
 use nodelife_core::text::Str;
-use nodelife_core::workload::{Presence, Workloads};
+use nodelife_core::workload::{GROUP_INDEX, GROUP_SET, Presence, Workloads};
 
 /// The facts that the verdicts depend on.
 #[derive(Clone, Copy, Debug)]
@@ -178,8 +178,26 @@ fn verdict(
             "may come back to its node after the eviction: {reason}"
         ));
     }
+    consequences(pod, &decision, context, &mut notes.warnings);
+    if let Some(impossible) = impossible {
+        return PodVerdict::Impossible(impossible);
+    }
+    notes
+        .warnings
+        .extend(outlook.map(|outlook| outlook.to_string()));
+    PodVerdict::Evict(decision)
+}
+
+/// Warns of what follows from the eviction.
+fn consequences(
+    pod: &Pod,
+    decision: &EvictionDecision,
+    context: InventoryContext<'_>,
+    warnings: &mut Vec<String>,
+) {
+    let controller = pod.metadata.controller();
     let workload = controller.and_then(|one| context.workloads.workload(&one.uid));
-    notes.warnings.extend(workload.and_then(|workload| {
+    warnings.extend(workload.and_then(|workload| {
         let here = context.pods.iter().filter(|other| {
             other.metadata.controller().map(|c| &c.uid) == controller.map(|c| &c.uid)
                 && other.spec.node_name == pod.spec.node_name
@@ -191,21 +209,23 @@ fn verdict(
         && let Some(why) = workload.status.creation_failure()
     {
         let key = workload.key();
-        notes.warnings.push(format!(
-            "nothing would replace it: {key} cannot create pods: {why}"
-        ));
+        let text = format!("nothing would replace it: {key} cannot create pods: {why}");
+        warnings.push(text);
     }
     let essential = context.essential.get(&pod.metadata.uid);
-    let last = essential.map(|why| format!("it goes last: {why}"));
-    notes.warnings.extend(last);
-    notes.warnings.extend(unguarded(pod, &decision, context));
-    if let Some(impossible) = impossible {
-        return PodVerdict::Impossible(impossible);
+    warnings.extend(essential.map(|why| format!("it goes last: {why}")));
+    if let Some(set) = pod.metadata.labels.get(GROUP_SET) {
+        let group = pod
+            .metadata
+            .labels
+            .get(GROUP_INDEX)
+            .map_or("?", Str::as_str);
+        warnings.push(format!(
+            "its eviction restarts group {group} of LeaderWorkerSet {set}, unless its restartPolicy is \
+             None: one group goes at a time"
+        ));
     }
-    notes
-        .warnings
-        .extend(outlook.map(|outlook| outlook.to_string()));
-    PodVerdict::Evict(decision)
+    warnings.extend(unguarded(pod, decision, context));
 }
 
 /// What follows from the eviction that no budget prevents.
@@ -269,9 +289,19 @@ fn failed_job(job: &Workload, evictions: usize) -> Option<String> {
         }
         _ => return None,
     };
+    let set = job.metadata.controller().filter(|set| set.kind == "JobSet");
+    let then = set.map_or_else(
+        || "for good".to_owned(),
+        |set| {
+            format!(
+                "and {} {} restarts all of its Jobs as one, or fails",
+                set.kind, set.name
+            )
+        },
+    );
     (job.kind == WorkloadKind::Job).then(|| {
         format!(
-            "Job {} fails for good: {why}; wait-completed lets it finish (--pod-rule, or label \
+            "Job {} fails {then}: {why}; wait-completed lets it finish (--pod-rule, or label \
              cluster.x-k8s.io/drain)",
             job.metadata.name
         )

@@ -62,7 +62,7 @@ impl ImplicitBudget {
         if !pod.is_ready() {
             return None;
         }
-        let workload = workloads.workload(&pod.metadata.controller()?.uid)?;
+        let workload = workloads.counted(pod)?;
         if !keeps_replicas(workload.kind) {
             return None;
         }
@@ -71,6 +71,7 @@ impl ImplicitBudget {
         let most = self.0.scaled(replicas).ok()?.max(1);
         Some(ImplicitCounts {
             workload: workload.key(),
+            uid: workload.metadata.uid.clone(),
             needs: replicas.saturating_sub(most).max(0),
             has: workload.status.ready_replicas.unwrap_or(0),
             replicas,
@@ -111,22 +112,11 @@ pub enum Limit {
     Keeper(Str),
 }
 
-impl From<&BudgetKey> for Limit {
-    fn from(budget: &BudgetKey) -> Self {
-        Self::Budget(budget.clone())
-    }
-}
-
-impl From<&WorkloadKey> for Limit {
-    fn from(workload: &WorkloadKey) -> Self {
-        Self::Workload(workload.clone())
-    }
-}
-
 /// The counts of an implicit budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImplicitCounts {
     pub workload: WorkloadKey,
+    pub uid: Str,
     /// How many pods have to be Ready.
     pub needs: i32,
     /// How many are.

@@ -11,10 +11,12 @@ use crate::inventory::inspect;
 use crate::options::{self, Tier};
 use crate::verdict::{Impossible, PodVerdict};
 use nodelife_core::disruption::{
-    BudgetKey, BudgetName, EvictionDecision, Exemption, IMPLICIT_TIMEOUT, Limit, decide,
-    unknown_keeper,
+    BudgetKey, BudgetName, EvictionDecision, Exemption, IMPLICIT_TIMEOUT, ImplicitCounts, Limit,
+    decide, unknown_keeper,
 };
+use nodelife_core::object::Pod;
 use nodelife_core::text::Str;
+use nodelife_core::workload::is_of_group;
 
 /// How many evictions may be on their way at once, over all budgets: a quarter of the writes that an
 /// API server takes at once by default (`MaxMutatingRequestsInFlight` of
@@ -173,19 +175,29 @@ impl DrainMachine {
         if let Some(budget) = bypassed {
             return Due::Bypass(budget);
         }
+        // The budget counts pods, and a group goes as one.
+        if matches!(decision, EvictionDecision::Counted { .. })
+            && is_of_group(pod)
+            && let due = self.due_without_budget(tracked)
+            && !matches!(due, Due::Evict(_))
+        {
+            return due;
+        }
         let probe = overdue || self.is_tried_first(tracked, &decision);
         match decision {
             EvictionDecision::Exempt(Exemption::NoBudget) => self.due_without_budget(tracked),
             EvictionDecision::Exempt(Exemption::NotRunning) => Due::Evict(None),
             EvictionDecision::Exempt(Exemption::Unready(budget))
-                if self.ledger.is_idle(&Limit::from(&budget)) =>
+                if self.ledger.is_idle(&Limit::Budget(budget.clone())) =>
             {
                 Due::charged(Limit::Budget(budget), false)
             }
             EvictionDecision::Counted { budget, allowed }
-                if self
-                    .ledger
-                    .allows_another(&Limit::from(&budget), allowed, self.now) =>
+                if self.ledger.allows_another(
+                    &Limit::Budget(budget.clone()),
+                    allowed,
+                    self.now,
+                ) =>
             {
                 Due::charged(Limit::Budget(budget), true)
             }
@@ -193,7 +205,7 @@ impl DrainMachine {
                 Due::Nothing
             }
             EvictionDecision::Refused { budget, .. }
-                if probe && self.ledger.is_idle(&Limit::from(&budget)) =>
+                if probe && self.ledger.is_idle(&Limit::Budget(budget.clone())) =>
             {
                 Due::charged(Limit::Budget(budget), true)
             }
@@ -241,32 +253,28 @@ impl DrainMachine {
 
     /// No budget selects the pod: the implicit one decides.
     fn due_without_budget(&self, tracked: &Tracked) -> Due {
-        let counts = self
-            .settings
-            .implicit
-            .as_ref()
-            .and_then(|budget| budget.counts(&tracked.pod, &self.store.workloads))
-            .zip(tracked.pod.metadata.controller());
-        let Some((mut counts, controller)) = counts else {
+        let Some(mut counts) = self.implicit_counts(&tracked.pod) else {
             return if self.settings.implicit.is_some() && self.loses_sibling(tracked) {
                 Due::Nothing
             } else {
                 Due::Evict(None)
             };
         };
-        if self.ready_counts.counts_for_budget(&controller.uid) {
+        if self.ready_counts.counts_for_budget(&counts.uid) {
             return Due::Nothing;
         }
-        let limit = Limit::from(&counts.workload);
-        counts.has = self
-            .ready_counts
-            .ready(&controller.uid)
-            .unwrap_or(counts.has);
+        let limit = Limit::Workload(counts.workload.clone());
+        counts.has = self.ready_counts.ready(&counts.uid).unwrap_or(counts.has);
         let patient = |since: Timestamp| self.now < since + IMPLICIT_TIMEOUT;
         let waited = tracked.blocked_since.is_some_and(|since| !patient(since));
-        let fails = self.creation_failure(&controller.uid);
+        // A StatefulSet does not say in its status that it can create no pod.
+        let pending = self.ready_counts.pending(&counts.uid);
+        let made = self.ready_counts.made(&counts.uid);
+        let missing =
+            made.filter(|made| *made < counts.replicas && (waited || !pending.is_empty()));
+        let fails = self.creation_failure(&counts.uid).is_some() || missing.is_some();
         // Time is no reason to take the last pod while it is known that no other can come.
-        let held = fails.is_some() && counts.has <= 1;
+        let held = fails && counts.has <= 1;
         // One pod is let through, not all that have waited as long.
         let gives_way = waited && !held && !self.ledger.last_sent(&limit).is_some_and(patient);
         let spare = self
@@ -275,21 +283,29 @@ impl DrainMachine {
             || gives_way && self.ledger.is_idle(&limit);
         if spare {
             Due::charged(limit, true)
-        } else if self.ledger.is_idle(&limit) && self.ready_counts.is_due(&controller.uid, self.now)
-        {
-            Due::Count(controller.uid.clone())
-        } else if counts.allowed() > 0 && !self.ready_counts.is_unknown(&controller.uid) {
+        } else if self.ledger.is_idle(&limit) && self.ready_counts.is_due(&counts.uid, self.now) {
+            Due::Count(counts.uid)
+        } else if counts.allowed() > 0 && !self.ready_counts.is_unknown(&counts.uid) {
             Due::Nothing
         } else {
+            let mut obstacles = self.obstacles(&counts.uid, pending);
+            obstacles.extend(missing.map(|made| {
+                let (key, replicas) = (&counts.workload, counts.replicas);
+                format!("{key} has made {made} of {replicas} pods")
+            }));
             Due::Block(BlockReason::Implicit {
                 workload: counts.workload,
                 needs: counts.needs,
                 has: counts.has,
-                obstacles: self
-                    .obstacles(&controller.uid, self.ready_counts.pending(&controller.uid)),
+                obstacles,
                 held,
             })
         }
+    }
+
+    fn implicit_counts(&self, pod: &Pod) -> Option<ImplicitCounts> {
+        let implicit = self.settings.implicit.as_ref()?;
+        implicit.counts(pod, &self.store.workloads)
     }
 
     /// Whether another pod of the same controller of an unknown kind is on its way out.
@@ -328,11 +344,15 @@ impl DrainMachine {
         self.sent_unaccounted |= !self.can_read_budgets();
         let meta = &tracked.pod.metadata;
         let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
+        let counts = self.implicit_counts(&tracked.pod);
         if let Some(charge) = charge {
-            if matches!(charge.limit, Limit::Workload(_))
-                && let Some(controller) = meta.controller()
+            let own = counts.map(|counts| (Limit::Workload(counts.workload), counts.uid));
+            if let Some((own, workload)) =
+                own.filter(|(own, _)| is_of_group(&tracked.pod) || *own == charge.limit)
             {
-                self.ready_counts.eviction_sent(&controller.uid, self.now);
+                self.ready_counts.eviction_sent(&workload, self.now);
+                self.ledger
+                    .record_sent(own, uid.clone(), name.clone(), true, self.now);
             }
             self.ledger.record_sent(
                 charge.limit,

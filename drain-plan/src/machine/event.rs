@@ -137,6 +137,8 @@ pub enum Effect {
         workload: Str,
         /// A label selector that all of them fit; it may be empty.
         labels: String,
+        /// Whether groups are counted, those of a `LeaderWorkerSet`, and not pods.
+        groups: bool,
     },
     Get {
         namespace: Str,
@@ -178,6 +180,8 @@ pub enum Effect {
 pub struct ReplicaCount {
     /// Pods that are Ready and stay.
     pub ready: i32,
-    /// Pods that the scheduler found no node for, with its words.
+    /// All pods that stay.
+    pub made: i32,
+    /// What keeps others from coming, in the words of their controller and the scheduler.
     pub pending: Vec<String>,
 }

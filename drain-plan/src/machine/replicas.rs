@@ -42,7 +42,9 @@ pub(super) enum CountReader {
 struct BudgetCount {
     /// How many were Ready at the last count, which saw what was evicted before it.
     ready: Option<i32>,
-    /// Its pods that wait for a node, in the scheduler's words.
+    /// How many there were.
+    made: Option<i32>,
+    /// What keeps others from coming.
     pending: Vec<String>,
     /// Something has changed since the count was asked for.
     stale: bool,
@@ -163,6 +165,7 @@ impl ReadyCounts {
             match count {
                 Some(count) => {
                     budget.ready = Some(count.ready);
+                    budget.made = Some(count.made);
                     budget.pending = count.pending;
                 }
                 None => budget.due = Some(now + RECOUNT),
@@ -175,7 +178,12 @@ impl ReadyCounts {
         self.budget(workload)?.ready
     }
 
-    /// The pods that waited for a node at that count, in the scheduler's words.
+    /// How many pods there were at that count, Ready or not.
+    pub(super) fn made(&self, workload: &str) -> Option<i32> {
+        self.budget(workload)?.made
+    }
+
+    /// What kept others from coming at that count.
     pub(super) fn pending(&self, workload: &str) -> &[String] {
         self.budget(workload).map_or(&[], |budget| &budget.pending)
     }

@@ -14,6 +14,7 @@ use super::state::{PodState, Tracked};
 use nodelife_core::disruption::{Limit, keeps_replicas};
 use nodelife_core::object::Workload;
 use nodelife_core::text::Str;
+use nodelife_core::workload::GROUP_SET;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Awaited {
@@ -297,10 +298,15 @@ impl DrainMachine {
             return;
         };
         if self.ready_counts.begin(uid, reader) {
+            let meta = &workload.metadata;
+            let owner = meta.controller();
+            let groups = owner.is_some_and(|owner| owner.kind == "LeaderWorkerSet");
+            let labels = groups.then(|| format!("{GROUP_SET}={}", meta.name));
             self.effects.push(Effect::Count {
-                namespace: workload.metadata.namespace.clone(),
+                namespace: meta.namespace.clone(),
                 workload: uid.clone(),
-                labels: selector(workload),
+                labels: labels.unwrap_or_else(|| selector(workload)),
+                groups,
             });
         }
     }

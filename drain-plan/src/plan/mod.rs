@@ -27,7 +27,7 @@ use nodelife_core::disruption::{
 use nodelife_core::format::count;
 use nodelife_core::scheduling::Placement;
 use nodelife_core::text::Str;
-use nodelife_core::workload::Workloads;
+use nodelife_core::workload::{Workloads, is_of_group};
 use obstacles::obstacles;
 use waves::{Allowance, Waves};
 
@@ -184,8 +184,8 @@ impl DrainPlan {
                 let PodVerdict::Evict(decision) = &item.verdict else {
                     return None;
                 };
-                let implicit =
-                    implicit.filter(|_| *decision == EvictionDecision::Exempt(Exemption::NoBudget));
+                let unprotected = *decision == EvictionDecision::Exempt(Exemption::NoBudget);
+                let implicit = implicit.filter(|_| unprotected || is_of_group(&item.pod));
                 let room =
                     implicit.and_then(|(budget, workloads)| budget.counts(&item.pod, workloads));
                 let share = Allowance::of(decision, budgets, room);

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::disruption::BudgetKey;
 use nodelife_core::object::Pod;
 use nodelife_core::text::Str;
 use tokio::task::JoinSet;
 
-use super::requests::{is_unplaced, scheduling_message};
+use crate::view::in_namespace;
+
+use super::requests::scheduling_messages;
 
 /// The budgets that let nothing go, and the lists of their pods that are on their way; dropped,
 /// and so cancelled, with the drain.
@@ -32,19 +33,14 @@ pub(super) struct NamespacePods {
 /// Of how many pods the scheduler's words are read.
 const MAX_PENDING: usize = 10;
 
-async fn pods_of(cluster: &Cluster, namespace: &str) -> Result<NamespacePods, ApiError> {
-    let filter = ListFilter {
-        namespace: Some(namespace.to_owned()),
-        ..ListFilter::default()
-    };
+async fn pods_of(cluster: &Cluster, namespace: &Str) -> Result<NamespacePods, ApiError> {
+    let filter = in_namespace(namespace);
     let pods = cluster.list(&listing::PODS, &filter, |_| {}).await?.items;
-    let mut pending = BTreeMap::new();
-    for pod in pods.iter().filter(|pod| is_unplaced(pod)).take(MAX_PENDING) {
-        let name = &pod.metadata.name;
-        if let Some(words) = scheduling_message(cluster, namespace, name).await? {
-            pending.insert(name.clone(), words);
-        }
-    }
+    let pending = scheduling_messages(cluster, &pods, MAX_PENDING).await?;
+    let by_name = pending
+        .into_iter()
+        .map(|(pod, words)| (pod.name.clone(), words));
+    let pending = by_name.collect();
     Ok(NamespacePods { pods, pending })
 }
 

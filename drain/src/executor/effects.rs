@@ -42,6 +42,7 @@ impl Executor<'_> {
                 namespace,
                 workload,
                 labels,
+                groups,
             } => {
                 let filter = ListFilter {
                     namespace: Some(namespace.to_string()),
@@ -49,7 +50,7 @@ impl Executor<'_> {
                     ..ListFilter::default()
                 };
                 self.requests
-                    .spawn(requests::count(cluster, filter, workload));
+                    .spawn(requests::count(cluster, filter, workload, groups));
             }
             Effect::Get {
                 namespace,

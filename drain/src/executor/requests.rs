@@ -1,14 +1,19 @@
 //! Sends the request of each effect, and turns the response into an event.
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::{ApiError, Cluster, listing, resource};
-use nodelife_core::object::{OwnerReference, Pod, WorkloadKind};
+use nodelife_core::object::{Meta, OwnerReference, Pod, WorkloadKind};
 use nodelife_core::text::Str;
-use nodelife_core::workload::Presence;
+use nodelife_core::workload::{GROUP_INDEX, Presence};
 use nodelife_drain_plan::{DrainEvent, ReplicaCount};
+use serde_json::Value;
 
 use crate::removal::{RemovalMethod, remove};
+use crate::view::{text, values};
 
 pub(super) async fn send_removal(
     cluster: Cluster,
@@ -71,7 +76,7 @@ pub(super) async fn look_up_owner(
 async fn presence(cluster: &Cluster, namespace: &str, owner: &OwnerReference) -> Presence {
     #[derive(serde::Deserialize)]
     struct Object {
-        metadata: nodelife_core::object::Meta,
+        metadata: Meta,
     }
 
     let listing = WorkloadKind::of(owner).and_then(|kind| {
@@ -99,8 +104,13 @@ const MAX_PENDING_MESSAGES: usize = 3;
 
 /// Counts those of the selected pods that a workload has and that are Ready, and asks after those
 /// that wait for a node.
-pub(super) async fn count(cluster: Cluster, filter: ListFilter, workload: Str) -> DrainEvent {
-    let count = recount(&cluster, &filter, &workload).await;
+pub(super) async fn count(
+    cluster: Cluster,
+    filter: ListFilter,
+    workload: Str,
+    groups: bool,
+) -> DrainEvent {
+    let count = recount(&cluster, &filter, &workload, groups).await;
     if let Err(error) = &count {
         tracing::debug!(?filter, %error, "failed to count pods");
     }
@@ -114,55 +124,86 @@ async fn recount(
     cluster: &Cluster,
     filter: &ListFilter,
     workload: &Str,
+    groups: bool,
 ) -> Result<ReplicaCount, ApiError> {
     let mut pods = cluster.list(&listing::PODS, filter, |_| {}).await?.items;
     pods.retain(|pod| {
         let controller = pod.metadata.controller();
-        controller.is_some_and(|controller| controller.uid == *workload) && !pod.is_terminating()
+        let is_own = controller.is_some_and(|controller| controller.uid == *workload);
+        (groups || is_own) && !pod.is_terminating()
     });
-    let ready = pods.iter().filter(|pod| pod.is_ready()).count();
-    let mut pending = Vec::new();
-    for pod in pods
-        .iter()
-        .filter(|pod| is_unplaced(pod))
-        .take(MAX_PENDING_MESSAGES)
-    {
-        let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
-        // A pod that has just been created has no message yet.
-        if let Some(words) = scheduling_message(cluster, namespace, name).await? {
-            pending.push(format!("{namespace}/{name} is Pending: {words}"));
-        }
+    let (ready, made) = if groups {
+        count_groups(&pods)
+    } else {
+        let ready = pods.iter().filter(|pod| pod.is_ready());
+        (ready.count(), pods.len())
+    };
+    let mut pending = Vec::from_iter(creation_failure(cluster, &pods).await);
+    for (pod, words) in scheduling_messages(cluster, &pods, MAX_PENDING_MESSAGES).await? {
+        let (namespace, name) = (&pod.namespace, &pod.name);
+        pending.push(format!("{namespace}/{name} is Pending: {words}"));
     }
     Ok(ReplicaCount {
         ready: i32::try_from(ready).unwrap_or(i32::MAX),
+        made: i32::try_from(made).unwrap_or(i32::MAX),
         pending,
     })
 }
 
-/// Whether it waits for a node.
-pub(super) fn is_unplaced(pod: &Pod) -> bool {
-    pod.spec.node_name.is_empty() && pod.status.phase == "Pending"
+/// How many groups of a `LeaderWorkerSet` have all of their pods Ready, as many as the largest, and how many
+/// there are.
+fn count_groups(pods: &[Pod]) -> (usize, usize) {
+    let mut groups: BTreeMap<Option<&Str>, Vec<bool>> = BTreeMap::new();
+    for pod in pods {
+        let group = pod.metadata.labels.get(GROUP_INDEX);
+        groups.entry(group).or_default().push(pod.is_ready());
+    }
+    let size = groups.values().map(Vec::len).max();
+    let is_complete = |ready: &&Vec<bool>| Some(ready.len()) == size && !ready.contains(&false);
+    (groups.values().filter(is_complete).count(), groups.len())
 }
 
-/// The message of the condition `PodScheduled`.
-pub(super) async fn scheduling_message(
+/// Why a `StatefulSet` made no pod after these, in its own words: it has Events for that and no condition
+/// (`recordPodEvent` of `pkg/controller/statefulset/stateful_pod_control.go`, v1.36.3). None for who may
+/// not read Events.
+async fn creation_failure(cluster: &Cluster, pods: &[Pod]) -> Option<String> {
+    let meta = &pods.first()?.metadata;
+    let set = meta.controller().filter(|set| set.kind == "StatefulSet")?;
+    let fields = format!("involvedObject.uid={},reason=FailedCreate", set.uid);
+    let events = resource::EVENTS.all().in_namespace(&meta.namespace);
+    let call = Call::get(events).with_query("fieldSelector", fields);
+    let events: Value = cluster.read(&call).await.ok()?.json(&call).ok()?;
+    let time = |event: &&Value| text(event, "/lastTimestamp").parse::<Timestamp>().ok();
+    let last = values(&events, "items").max_by_key(time)?;
+    let mut made = pods.iter().map(|pod| pod.metadata.creation_timestamp);
+    let (namespace, name, words) = (&meta.namespace, &set.name, text(last, "/message"));
+    let fails = made.all(|made| made < time(&last));
+    fails.then(|| format!("{namespace}/StatefulSet/{name} cannot create pods: {words}"))
+}
+
+/// The messages of the condition `PodScheduled` of so many pods that wait for a node. One that has just
+/// been created has none yet.
+pub(super) async fn scheduling_messages<'a>(
     cluster: &Cluster,
-    namespace: &str,
-    name: &str,
-) -> Result<Option<String>, ApiError> {
-    let target = resource::PODS.all().in_namespace(namespace).named(name);
-    let pod: Option<serde_json::Value> = cluster.get(target).await?;
-    let conditions = pod
-        .as_ref()
-        .and_then(|pod| pod.pointer("/status/conditions"));
-    let conditions = conditions.and_then(serde_json::Value::as_array);
-    let scheduled = conditions.into_iter().flatten().find(|condition| {
-        condition
-            .get("type")
-            .is_some_and(|kind| kind == "PodScheduled")
-    });
-    let message = scheduled.and_then(|condition| condition.get("message")?.as_str());
-    Ok(message.map(str::to_owned))
+    pods: &'a [Pod],
+    most: usize,
+) -> Result<Vec<(&'a Meta, String)>, ApiError> {
+    let waits = |pod: &&Pod| pod.spec.node_name.is_empty() && pod.status.phase == "Pending";
+    let mut messages = Vec::new();
+    for Pod { metadata, .. } in pods.iter().filter(waits).take(most) {
+        let target = resource::PODS.all().in_namespace(&metadata.namespace);
+        let pod: Option<Value> = cluster.get(target.named(&metadata.name)).await?;
+        let status = pod.as_ref().and_then(|pod| pod.get("status"));
+        let mut conditions = status
+            .into_iter()
+            .flat_map(|status| values(status, "conditions"));
+        let scheduled = conditions.find(|condition| text(condition, "/type") == "PodScheduled");
+        let words = scheduled.map_or("", |condition| text(condition, "/message"));
+        if !words.is_empty() {
+            messages.push((metadata, words.to_owned()));
+        }
+    }
+    Ok(messages)
 }
 
 /// Lists the pods of a node consistently.
@@ -183,5 +224,29 @@ pub(super) async fn confirm(
             tracing::debug!(%node, %error, "failed to confirm");
             DrainEvent::ConfirmFailed { node }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The other pods of a group end soon after the first, and its leader may be on another node.
+    #[test]
+    fn a_group_that_lacks_a_pod_is_not_ready() {
+        let pod = |group: &str, ready: bool| {
+            let status = if ready { "True" } else { "False" };
+            let pod = serde_json::json!({
+                "metadata": {"name": "a", "labels": {GROUP_INDEX: group}},
+                "status": {"conditions": [{"type": "Ready", "status": status}]},
+            });
+            serde_json::from_value::<Pod>(pod).unwrap()
+        };
+        let mut pods = vec![pod("0", true), pod("0", true), pod("1", true)];
+        assert_eq!(count_groups(&pods), (1, 2));
+        pods.push(pod("1", false));
+        assert_eq!(count_groups(&pods), (1, 2));
+        pods[3] = pod("1", true);
+        assert_eq!(count_groups(&pods), (2, 2));
     }
 }

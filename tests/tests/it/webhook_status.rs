@@ -345,6 +345,7 @@ impl Here<'_> {
         .await
         .unwrap();
         // And status says what to do then.
-        self.finds("configurations", "BROKEN", "is not installed").await;
+        self.finds("configurations", "BROKEN", "is not installed")
+            .await;
     }
 }

@@ -37,6 +37,96 @@ fn the_last_ready_pod_stays_while_its_controller_can_create_none() {
     assert_eq!(evicted(&drain.step(status_of_four(1))), ["b"]);
 }
 
+/// A StatefulSet has no condition for it: the pods that it did not make are counted.
+#[test]
+fn the_last_ready_pod_stays_while_its_controller_makes_none() {
+    let (mut drain, _) = unprotected();
+    drain.answer("a", EvictionResult::Accepted);
+    drain.gone("a");
+    let counted_of = |made: i32| DrainEvent::Counted {
+        workload: "u-web".into(),
+        count: Some(ReplicaCount {
+            ready: 1,
+            made,
+            pending: Vec::new(),
+        }),
+    };
+    drain.step(status_of_four(1));
+    drain.step(counted_of(1));
+    for _ in 0..20 {
+        assert!(evicted(&drain.after(10)).is_empty());
+        drain.step(status_of_four(1));
+        drain.step(counted_of(1));
+    }
+    let said = drain.state("b").to_string();
+    assert!(
+        said.ends_with(
+            "ReplicaSet/web has made 1 of 4 pods; this last Ready pod stays until that changes"
+        ),
+        "{said}"
+    );
+    // Pods that are there and do not become Ready are no reason: the time decides as before.
+    drain.step(status_of_four(1));
+    assert_eq!(evicted(&drain.step(counted_of(4))), ["b"]);
+}
+
+/// pdb-operator/pdb-operator#81: budgets count pods, and one that goes restarts its whole group.
+#[test]
+fn groups_that_restart_as_one_go_one_after_the_other() {
+    let group = |name, group: &str, set| {
+        let mut pod = pod(name, NODE);
+        pod.metadata.owner_references = vec![owner("apps/v1", "StatefulSet", set)].into();
+        let labels = &mut pod.metadata.labels;
+        labels.insert("leaderworkerset.sigs.k8s.io/name".into(), "m".into());
+        labels.insert(
+            "leaderworkerset.sigs.k8s.io/group-index".into(),
+            group.into(),
+        );
+        pod
+    };
+    let set = |name, replicas| {
+        let mut set = workload(WorkloadKind::StatefulSet, name, replicas);
+        set.status.ready_replicas = Some(replicas);
+        set
+    };
+    let mut leaders = set("m", 2);
+    let of = owner("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "m");
+    leaders.metadata.owner_references = vec![of].into();
+    for budgets in [Vec::new(), vec![budget("web", 2, 4, 2)]] {
+        let settings = DrainOptions {
+            implicit: Some(ImplicitBudget::default()),
+            ..DrainOptions::default()
+        };
+        let pods = vec![group("m-0", "0", "m"), group("m-1-1", "1", "m-1")];
+        let (mut drain, _) = Drain::new(settings, Vec::new(), budgets);
+        drain.step(DrainEvent::Workloads {
+            kind: WorkloadKind::StatefulSet,
+            workloads: vec![leaders.clone(), set("m-1", 1)],
+        });
+        let effects = drain.step(DrainEvent::Listed {
+            node: NODE.into(),
+            pods,
+        });
+        assert_eq!(evicted(&effects), ["m-0"]);
+        drain.answer("m-0", EvictionResult::Accepted);
+        assert!(evicted(&drain.gone("m-0")).is_empty());
+        let effects = drain.step(DrainEvent::Workload(Box::new(leaders.clone())));
+        let counts = |effect: &Effect| matches!(effect, Effect::Count { groups: true, .. });
+        assert!(effects.iter().any(counts));
+        let counted = |ready| DrainEvent::Counted {
+            workload: "u-m".into(),
+            count: Some(ReplicaCount {
+                ready,
+                made: 2,
+                pending: Vec::new(),
+            }),
+        };
+        assert!(evicted(&drain.step(counted(1))).is_empty());
+        drain.step(DrainEvent::Workload(Box::new(leaders.clone())));
+        assert_eq!(evicted(&drain.step(counted(2))), ["m-1-1"]);
+    }
+}
+
 #[test]
 fn pods_of_an_unknown_controller_go_one_after_the_other() {
     let settings = || DrainOptions {

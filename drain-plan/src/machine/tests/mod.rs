@@ -394,6 +394,7 @@ fn counted(ready: Option<i32>) -> DrainEvent {
         workload: "u-web".into(),
         count: ready.map(|ready| ReplicaCount {
             ready,
+            made: 4,
             pending: Vec::new(),
         }),
     }

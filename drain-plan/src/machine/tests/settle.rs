@@ -75,6 +75,7 @@ fn counted(machine: &mut DrainMachine, ready: i32, at: Timestamp) -> Vec<Effect>
         workload: "u-web".into(),
         count: Some(ReplicaCount {
             ready,
+            made: ready + 1,
             pending: vec!["default/x is Pending: Insufficient cpu".to_owned()],
         }),
     };

@@ -552,6 +552,7 @@ impl Cluster {
                     let ready = pods.iter().filter(|uid| serves(&self.pods[*uid])).count();
                     let count = Some(ReplicaCount {
                         ready: i32::try_from(ready).unwrap(),
+                        made: i32::try_from(pods.len()).unwrap(),
                         pending: Vec::new(),
                     });
                     self.tell(DrainEvent::Counted { workload, count });

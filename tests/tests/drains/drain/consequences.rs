@@ -13,12 +13,29 @@ use super::support::{TestEnvironment, environment_with_node, report};
 /// A ReplicaSet that can create no pod says so; time alone is no reason to go on.
 #[tokio::test]
 pub(crate) async fn the_last_ready_pod_stays_while_a_quota_refuses_replacements() {
-    let env = TestEnvironment::new(ControlPlane::shared().await, "quota").await;
+    let web = |own| WorkloadFixture::deployment("web", 2).pod_spec(own);
+    drain_under_quota("quota", web).await;
+}
+
+/// A StatefulSet has no condition for that: its Events say it.
+#[tokio::test]
+async fn a_stateful_set_that_a_quota_refuses_replacements_is_named() {
+    let db = |own| WorkloadFixture::stateful_set("db", 2).pod_spec(own);
+    let stderr = drain_under_quota("quotaset", db).await;
+    let named = "/StatefulSet/db cannot create pods: Create Pod db-";
+    assert!(stderr.contains(named), "{stderr}");
+}
+
+/// What a drain says that a quota lets replace none of two pods.
+async fn drain_under_quota(
+    name: &str,
+    workload: impl FnOnce(serde_json::Value) -> WorkloadFixture,
+) -> String {
+    let env = TestEnvironment::new(ControlPlane::shared().await, name).await;
     let (ns, node) = (&env.namespace, env.node("a"));
     NodeFixture::kwok(&node).create(ns.client()).await.unwrap();
     let own = json!({"nodeSelector": {"kubernetes.io/hostname": node}});
-    let web = WorkloadFixture::deployment("web", 2).pod_spec(own);
-    web.create_ready(ns, 2).await.unwrap();
+    workload(own).create_ready(ns, 2).await.unwrap();
     let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}});
     let quotas: Api<ResourceQuota> = ns.api();
     let quota = serde_json::from_value(quota).unwrap();
@@ -31,20 +48,15 @@ pub(crate) async fn the_last_ready_pod_stays_while_a_quota_refuses_replacements(
     let before = env.pods_on(&node).await;
     let output = env.drain(&[&node, "--timeout=20s"]).await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
-    assert!(
-        output.stderr.contains("exceeded quota: q"),
-        "{}",
-        output.stderr
-    );
-    assert!(
-        output
-            .stderr
-            .contains("this last Ready pod stays until that changes"),
-        "{}",
-        output.stderr
-    );
+    for said in [
+        "exceeded quota: q",
+        "this last Ready pod stays until that changes",
+    ] {
+        assert!(output.stderr.contains(said), "{}", output.stderr);
+    }
     assert_eq!(env.evictions().await.len(), 1);
     env.check(&before).await;
+    output.stderr.clone()
 }
 
 /// kyverno/kyverno#16177: nothing can be created any more once the pod is gone.

@@ -70,6 +70,8 @@ impl World {
                 workload,
                 count: (!fault).then(|| ReplicaCount {
                     ready: self.ready(),
+                    // Its controller makes all pods: they are Pending.
+                    made: i32::MAX,
                     pending: Vec::new(),
                 }),
             },
