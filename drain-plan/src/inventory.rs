@@ -8,6 +8,7 @@ use super::behavior::{self, Behavior};
 use super::options::{Consent, PodPolicy};
 use super::return_reason::ReturnReason;
 use super::scope::PlanScope;
+use super::stuck::kept_by;
 use super::verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};
 use nodelife_core::disruption::{
     BudgetKey, BudgetRefusal, Budgets, EvictionDecision, Exemption, decide, may_be_lifted,
@@ -143,6 +144,11 @@ fn verdict(
         } else {
             PodVerdict::Await(WaitReason::Terminating)
         };
+    }
+    if let Some(finalizers) = kept_by(pod) {
+        notes.warnings.push(format!(
+            "it stays after the eviction until its finalizers are removed: {finalizers}"
+        ));
     }
     if pod.is_terminal() {
         // It runs no more: neither its data nor its budget is at stake.

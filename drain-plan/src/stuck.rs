@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 
+use nodelife_core::format::list;
 use nodelife_core::object::{Node, Pod};
+use nodelife_core::text::Str;
 
 /// Why a terminating pod does not go, as far as its object and its node's show; nothing if it
 /// is not terminating.
@@ -50,6 +52,16 @@ pub fn diagnosis(pod: &Pod, nodes: &[Node], now: Timestamp) -> Vec<String> {
         }
     }
     reasons
+}
+
+/// The finalizers that keep an evicted pod. The Job controller takes its own off as soon as the pod has ended
+/// (`pkg/controller/job/job_controller.go`, v1.36.3).
+pub(crate) fn kept_by(pod: &Pod) -> Option<String> {
+    let finalizers = pod.metadata.finalizers.iter().map(Str::as_str);
+    let kept: Vec<&str> = finalizers
+        .filter(|one| *one != "batch.kubernetes.io/job-tracking")
+        .collect();
+    (!kept.is_empty()).then(|| list(kept))
 }
 
 #[cfg(test)]

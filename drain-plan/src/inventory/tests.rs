@@ -407,6 +407,24 @@ fn the_plan_tells_what_follows_where_nothing_prevents_it() {
     );
 }
 
+/// kubernetes-sigs/kueue#13830: the containers have ended, and a finalizer is left.
+#[test]
+fn a_finalizer_of_others_is_told_before() {
+    let mut ended = owned_by("batch/v1", "Job", "train");
+    ended.status.phase = "Failed".into();
+    let warnings = |pod: &Pod| among(std::slice::from_ref(pod), &[], &workloads()).warnings;
+    ended.metadata.finalizers = vec!["batch.kubernetes.io/job-tracking".into()].into();
+    assert_eq!(warnings(&ended), [""; 0]);
+    ended.metadata.finalizers = vec!["kueue.x-k8s.io/managed".into()].into();
+    assert_eq!(
+        warnings(&ended),
+        [
+            "it stays after the eviction until its finalizers are removed: \
+             kueue.x-k8s.io/managed"
+        ]
+    );
+}
+
 #[test]
 fn a_pod_on_which_much_depends_goes_last() {
     let policy = PodPolicy::default();

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::context::{PlanContext, PlanOptions};
 use super::estimate::PlannedEviction;
 use crate::inventory::InventoryItem;
+use crate::stuck::kept_by;
 use crate::verdict::{PodVerdict, WaitReason};
 use nodelife_core::disruption::{BudgetRefusal, Budgets, EvictionDecision, Limit};
 use nodelife_core::format;
@@ -45,7 +46,10 @@ pub(super) fn obstacles(
             }
             _ => None,
         };
-        found.extend(text.filter(|text| told.insert(text.clone())));
+        let kept = kept_by(&item.pod).filter(|_| matches!(item.verdict, PodVerdict::Evict(_)));
+        let name = full_name(&item.pod.metadata);
+        let kept = kept.map(|by| format!("{name} stays until its finalizers are removed: {by}"));
+        found.extend(text.or(kept).filter(|text| told.insert(text.clone())));
     }
     found.extend(missing_replacements(leaving, unschedulable));
     found
