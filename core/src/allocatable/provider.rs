@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use crate::machine::NodeMachine;
 use crate::object::Node;
 use crate::version::Version;
 
@@ -94,11 +95,20 @@ impl Provider {
                 let memory = tiers_of_memory(machine.memory);
                 (cpu, memory, 100 * MIB, gke_storage(machine.storage))
             }
-            Self::Aks if machine.minor.is_some_and(|minor| minor < 29) => {
-                let memory = tiers_of_memory(machine.memory);
-                (aks_cpu(machine.cpu), memory, 750 * MIB, 0)
+            Self::Aks => {
+                let (memory, eviction) = match machine.minor {
+                    Some(..29) => (tiers_of_memory(machine.memory), 750 * MIB),
+                    _ => (aks_memory(machine), 100 * MIB),
+                };
+                // Windows gets 2 GiB for its own processes, and no threshold.
+                let (system, eviction) = if machine.is_windows {
+                    (2 * GIB, 0)
+                } else {
+                    (0, eviction)
+                };
+                let memory = memory.saturating_add(system);
+                (aks_cpu(machine.cpu), memory, eviction, 0)
             }
-            Self::Aks => (aks_cpu(machine.cpu), aks_memory(machine), 100 * MIB, 0),
             Self::OpenShift => {
                 let (cpu, memory) = openshift(machine);
                 // 4.8 to 4.11 forgot it (openshift/machine-config-operator#3375).
@@ -133,7 +143,8 @@ impl Provider {
             Self::Aks => {
                 "CPU by table; memory the lesser of 20 MB × maxPods + 50 MB and 25 % (MB taken \
                  as Mi); before 1.29 25 % of the first 4 GiB, 20 % of the next 4, 10 % of the \
-                 next 8, 6 % of the next 112, 2 % of the rest, and an eviction threshold of 750 Mi"
+                 next 8, 6 % of the next 112, 2 % of the rest, and an eviction threshold of 750 \
+                 Mi; on Windows 2 Gi more, and no eviction threshold"
             }
             Self::OpenShift => {
                 "CPU 500m, memory 1 Gi, ephemeral storage 1 Gi; from 4.21 on CPU 60m and 12m for \
@@ -177,6 +188,7 @@ pub struct NodeSize {
     pub is_shared_core: bool,
     /// The kubelet's minor version, if it is known.
     pub minor: Option<u32>,
+    pub is_windows: bool,
 }
 
 impl NodeSize {
@@ -203,6 +215,7 @@ impl NodeSize {
         self.is_shared_core = matches!(machine, Some("e2-micro" | "e2-small" | "e2-medium"));
         let version = Version::parse(&node.status.node_info.kubelet_version);
         self.minor = version.map(|version| version.minor);
+        self.is_windows = NodeMachine::of(node).is_windows;
         self
     }
 }
@@ -360,6 +373,25 @@ mod tests {
         let key = "kubernetes.azure.com/sku-memory".into();
         node.metadata.labels.insert(key, "8".into());
         assert_eq!(kept(&node), 1843 + 750, "in gibibytes");
+    }
+
+    /// Two real nodes.
+    #[test]
+    fn windows_nodes_of_aks_keep_more_memory_and_have_no_threshold() {
+        let mut node = Node::default();
+        let info = &mut node.status.node_info;
+        (info.operating_system, info.kubelet_version) = ("windows".into(), "v1.28.12".into());
+        let key = "kubernetes.azure.com/os-sku".into();
+        node.metadata.labels.insert(key, "Windows2022".into());
+        for (capacity, allocatable) in [(134_217_268, 122_348_084), (29_359_668, 23_781_940)] {
+            let size = NodeSize {
+                memory: capacity << 10,
+                ..NodeSize::default()
+            };
+            let formula = Provider::Aks.formula(size.with(&node));
+            assert_eq!(formula.memory, (capacity - allocatable) << 10);
+            assert_eq!(formula.memory_eviction, 0);
+        }
     }
 
     #[test]

@@ -102,6 +102,18 @@ const PUBLISHED: &[Published] = &[
         ],
     },
     Published {
+        what: "AKS 1.28 on Windows",
+        provider: "aks",
+        kubelet: "v1.28.12",
+        label: ("kubernetes.azure.com/os-sku", "Windows2022"),
+        resources: &[
+            ("cpu", "32", "31580m"),
+            ("memory", "134217268Ki", "122348084Ki"),
+            ("ephemeral-storage", "133703676Ki", "133703676Ki"),
+            ("pods", "30", "30"),
+        ],
+    },
+    Published {
         what: "OpenShift 4.6",
         provider: "openshift",
         kubelet: "v1.19.0",
@@ -158,6 +170,10 @@ fn node(published: &Published) -> Value {
             .collect()
     };
     let (key, value) = published.label;
+    let system = match value {
+        "Windows2022" => "windows",
+        _ => "linux",
+    };
     json!({
         "apiVersion": "v1",
         "kind": "Node",
@@ -165,7 +181,7 @@ fn node(published: &Published) -> Value {
         "status": {
             "capacity": amounts(|one| one.1.to_owned()),
             "allocatable": amounts(|one| one.2.to_owned()),
-            "nodeInfo": {"kubeletVersion": published.kubelet},
+            "nodeInfo": {"kubeletVersion": published.kubelet, "operatingSystem": system},
         },
     })
 }

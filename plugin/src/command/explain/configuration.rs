@@ -69,6 +69,8 @@ pub(super) fn of_provider(
     if provider.is_k3s() {
         let flag = "imagefs.available<5%,nodefs.available<5%";
         configuration.set_eviction(EvictionMap::Hard, flag)?;
+    } else if reserved.memory_eviction == 0 {
+        configuration.eviction_hard.clear();
     } else {
         let threshold = bytes(reserved.memory_eviction);
         configuration
