@@ -232,4 +232,16 @@ pub(super) const RULES: &[Rule] = &[
         link: "https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/",
         check: Check::EachNode(provider::overhead),
     },
+    Rule {
+        id: "NL-RES-025",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "there is no hard eviction threshold for the disk",
+        why: "Allocatable holds nothing of the disk back, so nodefs.available has no threshold. \
+              The kubelet evicts no pod while the disk fills up, until the container runtime and \
+              the kubelet fail.",
+        fix: "List nodefs.available in evictionHard, such as 10%.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds",
+        check: Check::Machine(reservation::disk_fills),
+    },
 ];

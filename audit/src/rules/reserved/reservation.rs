@@ -14,6 +14,8 @@ use nodelife_core::quantity::{Format, Quantity};
 /// (`pkg/kubelet/eviction/defaults_linux.go`, v1.36.3): 100Mi.
 const DEFAULT_MEMORY_EVICTION: i64 = 100 << 20;
 
+const STORAGE: &str = "ephemeral-storage";
+
 pub(super) fn nothing_reserved<'a>(
     context: &Context<'a>,
     node: &'a Node,
@@ -40,6 +42,22 @@ pub(super) fn nothing_reserved<'a>(
     let by_design =
         machine.class == Class::Container || machine.provider.is_some_and(Provider::is_k3s);
     Some(found.severity_if(by_design, Severity::Info))
+}
+
+pub(super) fn disk_fills<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let disk = capacity(node, STORAGE).filter(|disk| !disk.is_zero())?;
+    let machine = NodeMachine::of(node);
+    // kind and minikube set no threshold on purpose, and neither does AKS on Windows. NL-RES-013
+    // reports a configuration without it.
+    let config = context.config(&node.metadata.name);
+    let is_told = config.is_some_and(|c| !c.eviction_hard.contains_key("nodefs.available"));
+    let by_design = machine.is_windows || machine.class != Class::NodeMachine;
+    let all = allocatable(node, STORAGE) == Some(disk);
+    (all && !is_told && !by_design).then(|| {
+        FindingBuilder::node(node, "all {capacity} of the disk are allocatable")
+            .with("capacity", disk)
+            .inferred()
+    })
 }
 
 /// Capacity − Allocatable of CPU and memory, without huge pages: the kubelet subtracts their
@@ -95,7 +113,6 @@ pub(super) fn drift(context: &Context<'_>, node: &Node, findings: &mut Findings<
 }
 
 pub(super) fn half_reserved(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
-    const STORAGE: &str = "ephemeral-storage";
     let machine = NodeMachine::of(node);
     if !machine.is_configurable() {
         return;

@@ -1,9 +1,18 @@
 use nodelife_core::allocatable::MemoryReservation;
 use nodelife_core::quantity::Quantity;
+use nodelife_core::snapshot::Snapshot;
 
 use super::cluster::{configure, each_node, each_pod, first_pod, healthy, request};
 use super::finds;
 use super::fixture::Fixture;
+
+fn no_disk_threshold(snapshot: &mut Snapshot) {
+    each_node(snapshot, |node| {
+        let disk = node.status.capacity["ephemeral-storage"].clone();
+        let allocatable = &mut node.status.allocatable;
+        allocatable.insert("ephemeral-storage".into(), disk);
+    });
+}
 
 pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
@@ -21,6 +30,20 @@ pub(super) const FIXTURES: &[Fixture] = &[
             status
                 .allocatable
                 .insert("memory".into(), "15975624Ki".into());
+        },
+    },
+    Fixture {
+        rule: "NL-RES-025",
+        fires: |s| {
+            s.kubelet_configs.clear();
+            no_disk_threshold(s);
+        },
+        // NL-RES-013 reports the configuration.
+        silent: |s| {
+            configure(s, |config| {
+                config.eviction_hard.remove("nodefs.available");
+            });
+            no_disk_threshold(s);
         },
     },
     Fixture {
@@ -326,4 +349,15 @@ fn a_formula_that_leaves_next_to_nothing_is_no_excuse() {
     };
     assert!(fires("297264Ki"), "11 Mi × 110 + 255 Mi + 100 Mi");
     assert!(!fires("1000000Ki"));
+}
+
+#[test]
+fn a_disk_threshold_of_zero_is_none() {
+    let mut snapshot = healthy();
+    configure(&mut snapshot, |config| {
+        let disk = "nodefs.available".into();
+        config.eviction_hard.insert(disk, "0%".into());
+    });
+    no_disk_threshold(&mut snapshot);
+    assert!(finds(&snapshot, "NL-RES-025"));
 }

@@ -32,6 +32,7 @@ pub(super) fn azure() -> [Kind; 6] {
             resources: &[
                 ("cpu", "32", "31580m"),
                 ("memory", "134217268Ki", "122348084Ki"),
+                ("ephemeral-storage", "133703676Ki", "133703676Ki"),
                 ("pods", "30", "30"),
             ],
             change: |node| node.status.node_info.operating_system = "windows".into(),

@@ -119,7 +119,12 @@ pub(super) fn small() -> [Kind; 4] {
         Kind {
             name: "kind",
             provider_id: "kind://docker/kind/node",
-            resources: NOTHING_RESERVED,
+            resources: &[
+                ("cpu", "4", "4"),
+                ("memory", "16Gi", "16Gi"),
+                ("ephemeral-storage", "100Gi", "100Gi"),
+                ("pods", "110", "110"),
+            ],
             finds: &["NL-RES-001"],
             ..PLAIN
         },
@@ -146,12 +151,23 @@ pub(super) fn small() -> [Kind; 4] {
     ]
 }
 
-pub(super) fn by_hand() -> [Kind; 11] {
+pub(super) fn by_hand() -> [Kind; 12] {
     [
         Kind {
             name: "kubeadm as installed",
             resources: NOTHING_RESERVED,
             finds: &["NL-RES-001"],
+            ..PLAIN
+        },
+        Kind {
+            name: "KubeSphere, whose evictionHard leaves out the disk",
+            resources: &[
+                ("cpu", "4", "3600m"),
+                ("memory", "16Gi", "15Gi"),
+                ("ephemeral-storage", "100Gi", "100Gi"),
+                ("pods", "110", "110"),
+            ],
+            finds: &["NL-RES-025"],
             ..PLAIN
         },
         Kind {
