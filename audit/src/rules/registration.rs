@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use crate::pools::most_common;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::object::{Lease, Node};
@@ -70,11 +71,13 @@ pub(super) const RULES: &[Rule] = &[
         id: "NL-REG-008",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "the cloud controller has not initialized the node",
-        why: "The node still has the uninitialized taint, or has no providerID. While it has the \
-              taint, only DaemonSet pods are scheduled there; without a providerID the cloud \
-              controller cannot delete it.",
-        fix: "Check the cloud controller manager.",
+        title: "the cloud controller does not manage the node",
+        why: "The node still has the uninitialized taint, or has no providerID or one of another \
+              provider than most nodes. While it has the taint, only DaemonSet pods are scheduled \
+              there; without its providerID the cloud controller cannot find the machine, so it \
+              does not delete the Node object with it.",
+        fix: "Check the cloud controller manager, and whether something else, such as the \
+              kubelet's --provider-id, sets the providerID.",
         link: "https://kubernetes.io/docs/concepts/architecture/cloud-controller/",
         check: Check::All(uninitialized),
     },
@@ -311,24 +314,42 @@ fn hostname_label(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
+/// The provider that the node's providerID names; none for EKS' nodes outside of AWS, which no
+/// cloud controller manages.
+fn provider(node: &Node) -> Option<&str> {
+    let (provider, _) = node.spec.provider_id.split_once("://")?;
+    (provider != "eks-hybrid").then_some(provider)
+}
+
 fn uninitialized(context: &Context<'_>, findings: &mut Findings<'_>) {
     const SETTLED: i64 = 300;
     let cloudy = context
         .nodes()
         .any(|node| !node.spec.provider_id.is_empty());
+    let providers = context.machines().filter_map(provider).collect::<Vec<_>>();
+    let usual = most_common(providers.iter().copied());
     for node in context.machines() {
         let Some(age) = context.age(&node.metadata).filter(|age| *age > SETTLED) else {
             continue;
         };
+        let own = provider(node);
+        let alike = providers.iter().filter(|id| Some(**id) == own).count();
         let tainted = node.spec.taints.iter().any(|t| t.key == UNINITIALIZED);
         let says = if tainted {
             "{age} old, but still tainted node.cloudprovider.kubernetes.io/uninitialized"
         } else if cloudy && node.spec.provider_id.is_empty() {
             "{age} old, but has no providerID, unlike other nodes"
+        } else if own.is_some() && own != usual {
+            "its providerID is of {provider}, that of most nodes of {usual}"
         } else {
             continue;
         };
-        findings.push(FindingBuilder::node(node, says).with("age", Fact::seconds(age)));
+        let found = FindingBuilder::node(node, says)
+            .with("age", Fact::seconds(age))
+            .with("provider", own)
+            .with("usual", usual);
+        // Several may be machines elsewhere, on purpose.
+        findings.push(found.severity_if(!tainted && alike > 1, Severity::Info));
     }
 }
 

@@ -1,3 +1,6 @@
+use nodelife_audit::{Selection, Severity};
+use nodelife_core::snapshot::Snapshot;
+
 use super::cluster::{ago, condition, configure, each_node, label, taint};
 use super::fixture::Fixture;
 
@@ -200,4 +203,29 @@ fn a_machine_that_was_renamed_is_one_finding() {
         panic!("{found:?}");
     };
     assert!(message.ends_with(": one machine that was renamed; delete localhost.localdomain"));
+}
+
+#[test]
+fn a_provider_id_of_another_provider_is_found() {
+    let odd = |snapshot: &mut Snapshot, scheme: &str, count| {
+        for (index, node) in snapshot.nodes.iter_mut().enumerate() {
+            let scheme = if index < count { scheme } else { "hcloud" };
+            node.spec.provider_id = format!("{scheme}://{index}").into();
+        }
+    };
+    let says = |scheme, count| {
+        let mut snapshot = super::cluster::healthy();
+        odd(&mut snapshot, scheme, count);
+        let now = snapshot.taken_at.unwrap();
+        let audit = nodelife_audit::audit(&snapshot, &Selection::default(), now);
+        let found = audit.findings.into_iter();
+        found.map(|f| (f.severity, f.message)).collect::<Vec<_>>()
+    };
+    let message = "its providerID is of k3s, that of most nodes of hcloud";
+    let found = |severity| (severity, message.to_owned());
+    assert_eq!(says("k3s", 1), [found(Severity::Warning)]);
+    let two = [found(Severity::Info), found(Severity::Info)];
+    assert_eq!(says("k3s", 2), two, "it may be a hybrid cluster");
+    assert_eq!(says("hcloud", 1), []);
+    assert_eq!(says("eks-hybrid", 1), []);
 }
