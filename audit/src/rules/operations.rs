@@ -30,11 +30,11 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-OPS-002",
         severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
+        sources: &[Source::Nodes],
         title: "a drain did not finish",
         why: "The node has been cordoned for more than an hour, but workload pods still run \
-              there. The drain was interrupted or is blocked, and other pods cannot use the \
-              node's free capacity.",
+              there, as far as is known. The drain was interrupted or is blocked, and other pods \
+              cannot use the node's free capacity.",
         fix: "Finish the drain with `kubectl nodelife drain`, which shows what blocks it, or \
               uncordon the node.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/",
@@ -90,10 +90,11 @@ fn drain_unfinished<'a>(context: &Context<'a>, node: &'a Node) -> Option<Finding
         .filter(|pod| !belongs_to_node(pod))
         .map(|pod| pod.metadata.name.as_str())
         .collect();
-    if left.is_empty() {
-        return None;
-    }
-    let says = "cordoned for {secondsCordoned}, but {pods} still there: {names}";
+    let says = match (left.is_empty(), context.snapshot.has(Source::Pods)) {
+        (false, _) => "cordoned for {secondsCordoned}, but {pods} still there: {names}",
+        (true, false) => "cordoned for {secondsCordoned}; pods not read",
+        (true, true) => return None,
+    };
     Some(
         FindingBuilder::node(node, says)
             .with("secondsCordoned", Fact::seconds(seconds))

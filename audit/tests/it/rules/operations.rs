@@ -1,7 +1,8 @@
 use nodelife_core::object::NodeImage;
-use nodelife_core::snapshot::Snapshot;
+use nodelife_core::snapshot::{Snapshot, Source};
 
-use super::cluster::{configure, cordon, empty};
+use super::cluster::{configure, cordon, empty, healthy};
+use super::finds;
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -59,4 +60,18 @@ fn images(snapshot: &mut Snapshot, gi: usize) {
         };
         gi
     ];
+}
+
+#[test]
+fn a_forgotten_cordon_needs_no_pods() {
+    let after = |seconds| {
+        let mut snapshot = healthy();
+        cordon(&mut snapshot, 0, seconds);
+        snapshot.pods.clear();
+        let why = "not requested".into();
+        snapshot.missing.insert(Source::Pods, why);
+        finds(&snapshot, "NL-OPS-002")
+    };
+    assert!(after(7200));
+    assert!(!after(1800));
 }

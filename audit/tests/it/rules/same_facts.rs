@@ -100,7 +100,11 @@ fn one_node_has_the_findings_that_it_has_among_others() {
         };
         let single = Snapshot {
             nodes: vec![node.clone()],
-            missing: [(Source::AllNodes, "it is a single Node".into())].into(),
+            missing: [
+                (Source::AllNodes, "it is a single Node".into()),
+                (Source::Pods, "it has none".into()),
+            ]
+            .into(),
             // Facts about the cluster.
             taken_at: dated.taken_at,
             server_version: whole.server_version.clone(),
