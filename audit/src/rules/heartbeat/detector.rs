@@ -71,7 +71,28 @@ fn said<'a>(node: &'a Node, condition: &NodeCondition) -> FindingBuilder<'a> {
     .with("message", Fact::quote(&condition.message))
 }
 
+/// Whether an operator writes this to a node whose change it gives up: OpenShift's Machine Config
+/// Operator (`pkg/daemon/constants/constants.go`), and those of NVIDIA's drivers
+/// (NVIDIA/k8s-operator-libs, `pkg/upgrade/consts.go`).
+fn is_given_up(key: &str, value: &str) -> bool {
+    (key == "machineconfiguration.openshift.io/state"
+        && matches!(value, "Degraded" | "Unreconcilable"))
+        || (key.ends_with("-driver-upgrade-state") && value == "upgrade-failed")
+}
+
 pub(super) fn custom(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let (labels, annotations) = (&node.metadata.labels, &node.metadata.annotations);
+    let marks = labels.iter().chain(annotations);
+    for (key, value) in marks.filter(|(key, value)| is_given_up(key, value)) {
+        let reason = annotations.get("machineconfiguration.openshift.io/reason");
+        let says = match reason {
+            Some(_) => "{key} is {value}: {reason}",
+            None => "{key} is {value}",
+        };
+        let found = FindingBuilder::node(node, says).with("key", key);
+        let found = found.with("value", value);
+        findings.push(found.with("reason", reason.map(|reason| Fact::quote(reason))));
+    }
     for condition in node.status.conditions.iter().filter(|c| is_fault(c)) {
         findings.push(said(node, condition));
     }

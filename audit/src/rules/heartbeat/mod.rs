@@ -153,11 +153,10 @@ pub(super) const RULES: &[Rule] = &[
         id: "NL-HB-013",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "a detector reports a machine fault",
-        why: "node-problem-detector or the cloud provider's agent found a fault. Kubernetes \
-              itself does not react to it.",
-        fix: "Read the condition's message. If the fault is permanent, drain and replace the \
-              machine.",
+        title: "an agent reports a fault of the node",
+        why: "node-problem-detector or the cloud provider's agent found a fault, or an operator \
+              gave up its change of the node. Kubernetes itself does not react to it.",
+        fix: "Read the message. If the fault of a machine is permanent, drain and replace it.",
         link: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
         check: Check::EachNode(detector::custom),
     },

@@ -342,3 +342,30 @@ fn a_node_that_got_no_pod_range_says_so() {
     }
     assert!(!says(&snapshot));
 }
+
+#[test]
+fn an_operator_that_gave_up_a_node_is_heard() {
+    const STATE: &str = "machineconfiguration.openshift.io/state";
+    const REASON: &str = "machineconfiguration.openshift.io/reason";
+    const DRIVER: &str = "nvidia.com/gpu-driver-upgrade-state";
+    let says = |marks: &[(&str, &str)]| {
+        let mut snapshot = super::cluster::healthy();
+        for (key, value) in marks.iter().copied() {
+            let meta = &mut snapshot.nodes[0].metadata;
+            if key == DRIVER {
+                meta.labels.insert(key.into(), value.into());
+            } else {
+                meta.annotations.insert(key.into(), value.into());
+            }
+        }
+        messages(&snapshot)
+    };
+    let found = |text: &str| vec![("NL-HB-013".to_owned(), text.to_owned())];
+    let reason = (REASON, "failed to drain node");
+    let degraded = format!("{STATE} is Degraded: failed to drain node");
+    assert_eq!(says(&[(STATE, "Degraded"), reason]), found(&degraded));
+    assert_eq!(says(&[(STATE, "Done"), (REASON, "")]), []);
+    let failed = format!("{DRIVER} is upgrade-failed");
+    assert_eq!(says(&[(DRIVER, "upgrade-failed")]), found(&failed));
+    assert_eq!(says(&[(DRIVER, "upgrade-done")]), []);
+}
