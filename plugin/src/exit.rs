@@ -67,6 +67,8 @@ impl ExitStatus {
         let connect = error.downcast_ref::<ConnectError>();
         if error.is::<UsageError>() || connect.is_some_and(ConnectError::is_usage) {
             Self::Usage
+        } else if error.is::<KubeletRefuses>() {
+            Self::Findings
         } else {
             Self::Failed
         }
@@ -97,6 +99,11 @@ impl From<ExitStatus> for ExitCode {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
+
+/// A configuration that kubelets refuse, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct KubeletRefuses(pub(crate) String);
 
 /// Prints what clap has to say: help and version on stdout, mistakes on stderr.
 pub(crate) fn of_usage(answer: &clap::Error) -> ExitStatus {

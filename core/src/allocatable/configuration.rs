@@ -201,6 +201,14 @@ impl KubeletConfiguration {
         file: Option<Value>,
         drop_ins: impl IntoIterator<Item = Value>,
     ) -> Result<Self, ConfigurationError> {
+        Self::from_merged(Self::merge_files(file, drop_ins)?)
+    }
+
+    /// The document that [`Self::from_files`] reads.
+    pub fn merge_files(
+        file: Option<Value>,
+        drop_ins: impl IntoIterator<Item = Value>,
+    ) -> Result<Value, ConfigurationError> {
         let mut document = match file {
             Some(mut file) => {
                 check_kind(&file)?;
@@ -213,6 +221,11 @@ impl KubeletConfiguration {
             check_kind(&drop_in)?;
             merge(&mut document, drop_in);
         }
+        Ok(document)
+    }
+
+    /// Reads what [`Self::merge_files`] has merged.
+    pub fn from_merged(document: Value) -> Result<Self, ConfigurationError> {
         let mut configuration: Self = serde_json::from_value(document)?;
         configuration.zeros_are_defaults();
         Ok(configuration)

@@ -291,6 +291,11 @@ fn shutdown(config: &KubeletConfiguration, refusals: &mut Vec<String>) {
 }
 
 fn ranges(config: &KubeletConfiguration, refusals: &mut Vec<String>) {
+    // `parseMaxSize` (`pkg/kubelet/logs/container_log_manager.go`, v1.37.2).
+    let size = config.container_log_max_size.as_str();
+    if let (false, Err(error)) = (size.is_empty(), Quantity::parse(size)) {
+        refusals.push(format!("containerLogMaxSize: {size:?} {error}"));
+    }
     let high = config.image_gc_high_threshold_percent.unwrap_or(85);
     let low = config.image_gc_low_threshold_percent.unwrap_or(80);
     if low >= high {

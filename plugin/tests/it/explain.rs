@@ -36,7 +36,7 @@ fn the_documented_machine_has_the_documented_allocatable() {
     let configuration = tempfile::NamedTempFile::new().unwrap();
     fs::write(
         &configuration,
-        "kind: KubeletConfiguration\n\
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
          kubeReserved: {cpu: '1', memory: 2Gi, ephemeral-storage: 1Gi}\n\
          systemReserved: {cpu: 500m, memory: 1Gi, ephemeral-storage: 1Gi}\n",
     )
@@ -175,4 +175,42 @@ fn zones_by_the_controllers_flags() {
     let report: serde_json::Value = serde_json::from_str(&stdout(&words, 0)).unwrap();
     assert_eq!(report["kind"], "ZoneReport");
     assert_eq!(report["zones"][0]["evictionRate"], 0.5);
+}
+
+/// What every kubelet refuses before it looks at the machine, and what it would read.
+#[test]
+fn a_configuration_that_no_kubelet_takes_is_refused() {
+    let explain = |configuration: &str, status| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = format!(
+            "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{configuration}"
+        );
+        fs::write(&file, text).unwrap();
+        let path = file.path().to_str().unwrap();
+        let words = ["explain", "allocatable", "--capacity", "cpu=4,memory=16Gi"];
+        let said = run(&[&words[..], &["--kubelet-config", path]].concat());
+        assert!(said.starts_with(&format!("status: {status}\n")), "{said}");
+        said
+    };
+    for (configuration, why) in [
+        (
+            "featureGates: {NoSuchGate: true}",
+            "kubelets of 1.33 to 1.37 refuse to start with this configuration: featureGates.NoSuchGate: unknown",
+        ),
+        ("topologyManagerPolicy: bogus", "topologyManagerPolicy"),
+        ("containerLogMaxSize: 10MB", "containerLogMaxSize: \"10MB\""),
+        ("maxPods: '110'", "maxPods"),
+        ("systemReserved: {cpu: 500}", "systemReserved"),
+        (
+            "registerWithTaints: [{key: a, effect: No}]",
+            "registerWithTaints",
+        ),
+    ] {
+        let said = explain(configuration, 3);
+        assert!(said.contains(why), "{configuration}: {said}");
+        assert!(said.contains("to start"), "{said}");
+    }
+    for configuration in ["topologyManagerPolicy: restricted", "someField: 1"] {
+        assert!(!explain(configuration, 0).contains("refuse"));
+    }
 }

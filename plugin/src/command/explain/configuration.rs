@@ -3,19 +3,23 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use nodelife_audit::kubelet_start;
+use nodelife_audit::kubelet_start::{Cgroups, Target};
 use nodelife_core::allocatable::provider::{NodeSize, Provider};
 use nodelife_core::allocatable::{EvictionMap, KubeletConfiguration};
 use nodelife_core::quantity::{Format, Quantity};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::cli::{EvictionArgs, KubeletArgs};
+use crate::exit::KubeletRefuses;
 
 /// The configuration in the files, with the thresholds of the flags over it; none when no
 /// flag names one.
 ///
 /// # Errors
 ///
-/// A file that cannot be read or is no kubelet configuration; a threshold that is none.
+/// A file that cannot be read or is no kubelet configuration, or with which no kubelet starts; a
+/// threshold that is none.
 pub(super) fn of_files(
     args: &KubeletArgs,
     flags: &EvictionArgs,
@@ -26,10 +30,30 @@ pub(super) fn of_files(
     if file.is_none() && drop_ins.is_empty() && flags.maps().next().is_none() {
         return Ok(None);
     }
-    let mut configuration = KubeletConfiguration::from_files(file, drop_ins)
-        .context("failed to read the kubelet's configuration")?;
+    let document = KubeletConfiguration::merge_files(file, drop_ins)?;
+    if let Some(fields) = document.as_object().filter(|fields| !fields.is_empty()) {
+        check(fields)?;
+    }
+    let mut configuration = KubeletConfiguration::from_merged(document)?;
     set_flags(&mut configuration, flags)?;
     Ok(Some(configuration))
+}
+
+/// Refuses what a kubelet of every known version refuses: nobody says of which version these are.
+fn check(fields: &Map<String, Value>) -> Result<(), KubeletRefuses> {
+    let mut refusals = Vec::new();
+    for version in Target::all() {
+        refusals = kubelet_start::judge(fields, version, Cgroups::V2).refusals;
+        if refusals.is_empty() {
+            return Ok(());
+        }
+    }
+    let refusals: Vec<_> = refusals.iter().map(ToString::to_string).collect();
+    let (oldest, newest) = Target::RANGE;
+    Err(KubeletRefuses(format!(
+        "kubelets of {oldest} to {newest} refuse to start with this configuration: {}",
+        refusals.join("; ")
+    )))
 }
 
 /// Lays the kubelet's flags over its files.
@@ -45,7 +69,7 @@ pub(super) fn set_flags(
 
 /// The defaults of a kubelet with an empty configuration file.
 pub(super) fn of_defaults() -> anyhow::Result<KubeletConfiguration> {
-    let empty = Value::Object(serde_json::Map::new());
+    let empty = Value::Object(Map::new());
     Ok(KubeletConfiguration::from_files(Some(empty), [])?)
 }
 
