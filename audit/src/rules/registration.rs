@@ -133,6 +133,14 @@ pub(super) const RULES: &[Rule] = &[
         title: "the kubelet has never posted the node's status",
         why: "A person or a cloud controller created the Node object, but no kubelet has used it.",
         fix: "Check the kubelet on the machine, or delete the Node object.",
+/// Whether the machine of this silent node is there under another name.
+pub(super) fn is_registered_anew(context: &Context<'_>, node: &Node) -> bool {
+    let address = addresses(node, "InternalIP").next();
+    let mut others = context.nodes().filter(|other| other.is_ready());
+    others
+        .any(|other| addresses(other, "InternalIP").next() == address && is_renamed(&[node, other]))
+}
+
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#self-registration-of-nodes",
         check: Check::Node(never_posted),
     },

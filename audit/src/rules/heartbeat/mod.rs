@@ -2,6 +2,7 @@
 
 mod detector;
 
+use super::registration::is_registered_anew;
 use super::taint::untainted;
 use crate::context::requested;
 use crate::{
@@ -260,6 +261,10 @@ fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
         let says = "Ready, but the lease was last renewed {secondsSinceRenewal} ago and expires \
                     after {leaseDurationSeconds}s; after {gracePeriodSeconds}s without a \
                     heartbeat the node becomes Unknown";
+    // NL-REG-004 says what to do.
+    if is_registered_anew(context, node) {
+        return None;
+    }
         let found = FindingBuilder::node(node, says)
             .with("secondsSinceRenewal", Fact::seconds(silent))
             .with("leaseDurationSeconds", duration)

@@ -192,7 +192,7 @@ fn a_machine_that_was_renamed_is_one_finding() {
     let index = snapshot.nodes.len() - 1;
     super::cluster::condition(&mut snapshot, index, "Ready", "Unknown", 3600);
     let selection = nodelife_audit::Selection {
-        rules: vec!["REG".into()],
+        rules: vec!["REG".into(), "NL-HB-002".into()],
         ..Default::default()
     };
     let now = snapshot.taken_at.unwrap();
