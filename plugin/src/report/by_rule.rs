@@ -11,7 +11,7 @@ use crate::output::{Cell, Table, style};
 
 /// Fewer findings are read without a summary.
 const MANY: usize = 12;
-/// Rules that are shown: with the lines below, they fit a terminal of 24 lines.
+/// Rules that are shown, unless more have errors: they fit a terminal of 24 lines.
 const SHOWN: usize = 12;
 
 /// The findings of a rule and a severity.
@@ -21,7 +21,18 @@ pub(super) struct Count<'a> {
     pub(super) number: usize,
 }
 
-/// One for each rule and severity, the worst last: the more severe, then the more frequent.
+/// How soon a finding of the rule hurts: now, in a drain, after a change, or perhaps never.
+fn urgency(rule: &str) -> u8 {
+    match rule.split('-').nth(1) {
+        Some("HB" | "ZON" | "POD" | "VOL" | "EVT") => 3,
+        Some("PDB" | "TNT" | "OPS" | "TOL") => 2,
+        Some("UPG" | "VER" | "CRT" | "AUT" | "CAP" | "SHD") => 1,
+        _ => 0,
+    }
+}
+
+/// One for each rule and severity, the worst last: the more severe, the more urgent, the more
+/// frequent.
 pub(super) fn counts(findings: &[Finding]) -> Vec<Count<'_>> {
     let mut counts: BTreeMap<(&str, Severity), Count<'_>> = BTreeMap::new();
     for finding in findings {
@@ -33,7 +44,10 @@ pub(super) fn counts(findings: &[Finding]) -> Vec<Count<'_>> {
         count.number += 1;
     }
     let mut counts: Vec<_> = counts.into_values().rev().collect();
-    counts.sort_by_key(|count| (count.first.severity, count.number));
+    counts.sort_by_key(|count| {
+        let first = count.first;
+        (first.severity, urgency(&first.rule), count.number)
+    });
     counts
 }
 
@@ -44,7 +58,11 @@ pub(super) fn table(findings: &[Finding]) -> Option<Table> {
         return None;
     }
     let mut table = Table::new(["SEVERITY", "RULE", "FINDINGS", "TITLE"]);
-    let (hidden, shown) = counts.split_at(counts.len().saturating_sub(SHOWN));
+    let errors = counts
+        .iter()
+        .filter(|c| c.first.severity == Severity::Error);
+    let shown = errors.count().max(SHOWN);
+    let (hidden, shown) = counts.split_at(counts.len().saturating_sub(shown));
     if !hidden.is_empty() {
         let more = format!("{}, none more severe", count(hidden.len(), "more rule"));
         table.note(Cell::styled(more, style::FAINT));
@@ -92,13 +110,32 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_is_down_is_more_urgent_than_many_reservations() {
+        let mut findings = vec![finding("NL-RES-001", Severity::Error, "a"); 20];
+        findings.push(finding("NL-HB-002", Severity::Error, "b"));
+        findings.push(finding("NL-PDB-001", Severity::Error, "c"));
+        let counts = counts(&findings);
+        let order: Vec<_> = counts.iter().map(|c| c.first.rule.as_str()).collect();
+        assert_eq!(order, ["NL-RES-001", "NL-PDB-001", "NL-HB-002"]);
+    }
+
+    #[test]
     fn only_the_worst_rules_are_listed_and_only_where_there_are_many_findings() {
         let findings: Vec<_> = (0..30)
-            .map(|i| finding(&format!("NL-A-{i:03}"), Severity::Error, "a"))
+            .map(|i| finding(&format!("NL-A-{i:03}"), Severity::Warning, "a"))
             .collect();
-        let mut out = Vec::new();
-        table(&findings).unwrap().write(&mut out, None).unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let text = |findings: &[Finding]| {
+            let mut out = Vec::new();
+            table(findings).unwrap().write(&mut out, None).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let errors = |finding: &Finding| Finding {
+            severity: Severity::Error,
+            ..finding.clone()
+        };
+        let errors: Vec<_> = findings.iter().map(errors).collect();
+        assert_eq!(text(&errors).lines().count(), 31, "no error is left out");
+        let text = text(&findings);
         assert_eq!(text.lines().count(), SHOWN + 2, "{text}");
         assert!(text.contains("18 more rules, none more severe"), "{text}");
         assert!(text.lines().last().unwrap().contains("NL-A-000"), "{text}");

@@ -68,10 +68,11 @@ impl<'a> Reason<'a> {
     }
 }
 
-/// Says which rules were not checked, and why.
-pub(crate) fn note(skipped: &[Skipped], printer: &mut Printer) {
-    let (expected, surprising): (Vec<_>, Vec<_>) =
-        reasons(skipped).into_iter().partition(Reason::is_expected);
+/// Says which rules were not checked, and why; each reason as a warning where all rules matter.
+pub(crate) fn note(skipped: &[Skipped], all_matter: bool, printer: &mut Printer) {
+    let (expected, surprising): (Vec<_>, Vec<_>) = reasons(skipped)
+        .into_iter()
+        .partition(|r| !all_matter && r.is_expected());
     for reason in &surprising {
         printer.warn(reason.sentence());
     }

@@ -1,5 +1,9 @@
 //! `audit`
 
+use std::fs;
+
+use serde_json::json;
+
 use crate::{RULES, SMALL, nodelife, run, stdout};
 
 #[test]
@@ -232,13 +236,32 @@ fn a_baseline_tells_what_is_fixed() {
     let (one, stderr) = fixed(&["--rule", "NL-HB-001"]);
     assert_eq!(one, 1);
     assert!(
-        stderr.contains("1 finding of the baseline is gone"),
+        stderr.contains("1 finding of the baseline is gone: NL-HB-001 node/"),
         "{stderr}"
     );
     let (errors, _) = fixed(&["--severity", "error"]);
     assert!(0 < errors && errors < all);
     let (node, _) = fixed(&["ip-10-0-16-11.eu-central-1.compute.internal"]);
     assert!(0 < node && node < errors);
+}
+
+/// The input has nodes alone.
+#[test]
+fn a_target_says_first_what_was_not_checked() {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker"},
+        "status": {"nodeInfo": {"kubeletVersion": "v1.36.2"}}});
+    let file = tempfile::NamedTempFile::with_suffix(".json").unwrap();
+    fs::write(&file, node.to_string()).unwrap();
+    let path = file.path().to_str().unwrap();
+    let said = nodelife(&["audit", "-f", path, "--target", "1.37"]).output();
+    let said = String::from_utf8(said.unwrap().stderr).unwrap();
+    let first = "Warning: 4 rules not checked for want of kubelet configurations: ";
+    let warning = said.lines().find(|line| line.starts_with("Warning"));
+    assert!(warning.is_some_and(|w| w.starts_with(first)), "{said}");
+    assert!(
+        said.contains("an upgrade to 1.37 also needs budgets"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
+use nodelife_audit::kubelet_start::Target;
 use nodelife_audit::{Input, Rule, Selection, Severity, Tool};
 use nodelife_cluster::write_whole;
-use nodelife_core::format::count;
+use nodelife_core::format::{count, list};
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
@@ -229,7 +230,7 @@ impl AuditRun {
         }
         let now = snapshot.taken_at.unwrap_or_else(Timestamp::now);
         self.config.warn_ended(now, printer);
-        summarise(audit, snapshot, printer);
+        summarise(audit, snapshot, self.args.target, printer);
         let report = report(AuditFormat::Table);
         report.note_rules(printer);
         totals(audit, printer);
@@ -352,7 +353,12 @@ fn baseline(args: &AuditArgs) -> anyhow::Result<Baseline> {
 }
 
 /// Prints the notes on stderr beside the totals.
-fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
+fn summarise(
+    audit: &AuditReport,
+    snapshot: &Snapshot,
+    target: Option<Target>,
+    printer: &mut Printer,
+) {
     let summary = audit.summary;
     if summary.hidden > 0 {
         let hidden = count(summary.hidden, "finding");
@@ -366,9 +372,14 @@ fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
     }
     if summary.fixed > 0 {
         let verb = if summary.fixed == 1 { "is" } else { "are" };
+        let fixed = audit.fixed.iter();
+        let fixed: Vec<_> = fixed
+            .map(|f| format!("{} {}", f.rule, f.subject.path()))
+            .collect();
         printer.note(format_args!(
-            "{} of the baseline {verb} gone",
-            count(summary.fixed, "finding")
+            "{} of the baseline {verb} gone: {}",
+            count(summary.fixed, "finding"),
+            list(fixed.iter().map(String::as_str))
         ));
     }
     if summary.suppressed > 0 {
@@ -378,7 +389,13 @@ fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
              configuration"
         ));
     }
-    unchecked::note(&audit.skipped, printer);
+    unchecked::note(&audit.skipped, target.is_some(), printer);
+    if let Some(target) = target {
+        printer.note(format_args!(
+            "an upgrade to {target} also needs budgets that let nodes drain (audit without \
+             --target), and no objects of APIs that it removes (pluto and kubent find them)"
+        ));
+    }
     input::note_clock(snapshot, printer);
 }
 
