@@ -67,7 +67,23 @@ pub(super) const RULES: &[Rule] = &[
         link: "https://kubernetes.io/docs/concepts/architecture/garbage-collection/#containers-images",
         check: Check::All(no_space_freed),
     },
+    Rule {
+        id: "NL-EVT-006",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Events],
+        title: "the machine ran out of memory",
+        why: "No container had reached its limit, so the kernel chose processes outside of pods: \
+              the machine as a whole had no memory left. The kubelet or the container runtime may \
+              be next, and the node falls silent.",
+        fix: "Reserve more memory (systemReserved, kubeReserved), raise the eviction threshold \
+              memory.available, or give pods limits.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#node-out-of-memory-behavior",
+        check: Check::All(out_of_memory),
+    },
 ];
+
+/// Seconds; the kubelet repeats its reports every five minutes.
+const RECENT: i64 = 900;
 
 /// How often a kubelet has reported something in the events that are still there.
 #[derive(Default)]
@@ -115,48 +131,56 @@ fn no_dns(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-/// `images/image_gc_manager.go` reports it every five minutes.
-fn no_image_capacity(context: &Context<'_>, findings: &mut Findings<'_>) {
-    const LASTING: i64 = 3;
-    const RECENT: i64 = 900;
-    for (node, seen) in seen(context, "InvalidDiskCapacity") {
-        let Some(last) = seen.last.map(|last| context.seconds_since(last)) else {
-            continue;
-        };
-        if seen.repeated >= LASTING && last <= RECENT {
-            let says = "the kubelet reports InvalidDiskCapacity, {times} times, the last time \
-                        {last} ago";
-            let found = FindingBuilder::node(node, says).with("times", seen.repeated);
-            findings.push(found.with("last", Fact::seconds(last)));
-        }
-    }
-}
-
-/// `images/image_gc_manager.go` (v1.33.13 to v1.37.2) reports it after each attempt, every five
-/// minutes.
-fn no_space_freed(context: &Context<'_>, findings: &mut Findings<'_>) {
-    const RECENT: i64 = 900;
-    for (node, seen) in seen(context, "FreeDiskSpaceFailed") {
-        let Some(last) = seen.last.map(|last| context.seconds_since(last)) else {
-            continue;
-        };
-        if last <= RECENT {
-            let says = "the kubelet reports FreeDiskSpaceFailed, the last time {last} ago";
+/// Reports nodes whose events with this reason are like this; the last one has its age in seconds.
+fn report(
+    context: &Context<'_>,
+    findings: &mut Findings<'_>,
+    reason: &str,
+    says: &'static str,
+    is_fault: impl Fn(&Seen, i64) -> bool,
+) {
+    for (node, seen) in seen(context, reason) {
+        let last = seen.last.map(|last| context.seconds_since(last));
+        if let Some(last) = last.filter(|last| is_fault(&seen, *last)) {
             let found = FindingBuilder::node(node, says).with("times", seen.times);
             findings.push(found.with("last", Fact::seconds(last)));
         }
     }
 }
 
+/// `images/image_gc_manager.go` reports it every five minutes.
+fn no_image_capacity(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const LASTING: i64 = 3;
+    let says = "the kubelet reports InvalidDiskCapacity, {times} times, the last time {last} ago";
+    report(
+        context,
+        findings,
+        "InvalidDiskCapacity",
+        says,
+        |seen, last| seen.repeated >= LASTING && last <= RECENT,
+    );
+}
+
+/// `images/image_gc_manager.go` (v1.33.13 to v1.37.2) reports it after each attempt, every five
+/// minutes.
+fn no_space_freed(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let says = "the kubelet reports FreeDiskSpaceFailed, the last time {last} ago";
+    report(context, findings, "FreeDiskSpaceFailed", says, |_, last| {
+        last <= RECENT
+    });
+}
+
 /// `nodestatus/setters.go` reports a new boot ID.
 fn rebooted(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for (node, seen) in seen(context, "Rebooted") {
-        let last = seen.last.filter(|_| seen.times > 1);
-        let Some(last) = last.map(|last| context.seconds_since(last)) else {
-            continue;
-        };
-        let says = "rebooted {times} times, the last time {last} ago";
-        let found = FindingBuilder::node(node, says).with("times", seen.times);
-        findings.push(found.with("last", Fact::seconds(last)));
-    }
+    let says = "rebooted {times} times, the last time {last} ago";
+    report(context, findings, "Rebooted", says, |seen, _| {
+        seen.times > 1
+    });
+}
+
+/// `oom/oom_watcher_linux.go` reports each process that was in no container.
+fn out_of_memory(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let says =
+        "the kernel killed processes outside of pods {times} times, the last time {last} ago";
+    report(context, findings, "SystemOOM", says, |_, _| true);
 }

@@ -41,19 +41,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Node(drain_unfinished),
     },
     Rule {
-        id: "NL-OPS-003",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "images use more than half of the disk",
-        why: "Images, writable container layers, logs and emptyDir volumes share the ephemeral \
-              storage. The node reports only its 50 largest images, so the actual usage may be \
-              higher. Image garbage collection and evictions are near.",
-        fix: "Lower imageGCHighThresholdPercent or imageMaximumGCAge, use a larger disk, or make \
-              the images smaller.",
-        link: "https://kubernetes.io/docs/concepts/architecture/garbage-collection/#containers-images",
-        check: Check::Node(images),
-    },
-    Rule {
         id: "NL-OPS-004",
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
@@ -113,25 +100,6 @@ fn forgotten<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
     let found = FindingBuilder::node(node, "cordoned for {secondsCordoned}, and empty")
         .with("secondsCordoned", Fact::seconds(seconds));
     Some(found.severity_if(seconds > 7 * DAY, Severity::Error))
-}
-
-fn images<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    let room = capacity(node, "ephemeral-storage").and_then(Quantity::value)?;
-    let images = &node.status.images;
-    let all: i128 = images.iter().map(|i| i128::from(i.size_bytes.max(0))).sum();
-    (room > 0 && all > i128::from(room) / 2).then(|| {
-        let used = i64::try_from(all).unwrap_or(i64::MAX);
-        FindingBuilder::node(
-            node,
-            "{images} take {bytes} Gi or more of {capacityBytes} Gi",
-        )
-        .with("images", Fact::count(images.len(), "image"))
-        .with("bytes", Fact::from(used).shown((used >> 30).to_string()))
-        .with(
-            "capacityBytes",
-            Fact::from(room).shown((room >> 30).to_string()),
-        )
-    })
 }
 
 /// The fields of a configuration as text.

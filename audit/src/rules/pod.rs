@@ -284,7 +284,23 @@ fn not_starting<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuil
         .with("pods", Fact::count(waiting.len(), "pod"))
         .with("seconds", Fact::seconds(context.seconds_since(oldest)))
         .with("names", Fact::names(names));
-    Some(found.severity_if(starts_none, Severity::Error))
+    let found = found.severity_if(starts_none, Severity::Error);
+    let events = context.snapshot.events.iter().flatten();
+    let about = events
+        .filter(|event| event.says_why_pod_waits())
+        .filter(|event| {
+            let object = &event.involved_object;
+            let mut waiting = waiting.iter().map(|pod| &pod.metadata);
+            waiting.any(|pod| pod.name == object.name && pod.namespace == object.namespace)
+        });
+    Some(match about.max_by_key(|event| event.time()) {
+        None => found,
+        Some(last) => found
+            .and("; {event}: {message}")
+            .with("event", &last.reason)
+            .with("message", Fact::quote(&last.message))
+            .fix("Repair what the event names. Cordon the node if it starts no pod at all."),
+    })
 }
 
 fn static_not_ready(context: &Context<'_>, findings: &mut Findings<'_>) {

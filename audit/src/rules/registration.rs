@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::pools::most_common;
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
-use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::object::{Lease, Node};
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
+use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint::UNINITIALIZED;
 
@@ -94,17 +93,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Cluster(no_node),
     },
     Rule {
-        id: "NL-REG-010",
-        severity: Severity::Info,
-        sources: &[Source::Nodes, Source::Leases],
-        title: "a lease was left behind by a deleted node",
-        why: "The node no longer exists, and the lease had no owner reference, so the garbage \
-              collector did not delete it.",
-        fix: "Delete the lease.",
-        link: "https://kubernetes.io/docs/concepts/architecture/leases/",
-        check: Check::Cluster(orphan_lease),
-    },
-    Rule {
         id: "NL-REG-011",
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Leases],
@@ -116,31 +104,12 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Node(foreign_owner),
     },
     Rule {
-        id: "NL-REG-012",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet does not register its node",
-        why: "With registerNode: false, an administrator must maintain capacity, labels and \
-              addresses by hand, and they become stale.",
-        fix: "Set registerNode: true.",
-        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#manual-node-administration",
-        check: Check::Configuration(by_hand),
-    },
-    Rule {
         id: "NL-REG-013",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the kubelet has never posted the node's status",
         why: "A person or a cloud controller created the Node object, but no kubelet has used it.",
         fix: "Check the kubelet on the machine, or delete the Node object.",
-/// Whether the machine of this silent node is there under another name.
-pub(super) fn is_registered_anew(context: &Context<'_>, node: &Node) -> bool {
-    let address = addresses(node, "InternalIP").next();
-    let mut others = context.nodes().filter(|other| other.is_ready());
-    others
-        .any(|other| addresses(other, "InternalIP").next() == address && is_renamed(&[node, other]))
-}
-
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#self-registration-of-nodes",
         check: Check::Node(never_posted),
     },
@@ -162,6 +131,14 @@ fn is_renamed(nodes: &[&Node]) -> bool {
     nodes.iter().filter(is_silent).count() + 1 == nodes.len()
         && identities.len() == 1
         && !identities.contains(&None)
+}
+
+/// Whether the machine of this silent node is there under another name.
+pub(super) fn is_registered_anew(context: &Context<'_>, node: &Node) -> bool {
+    let address = addresses(node, "InternalIP").next();
+    let mut others = context.nodes().filter(|other| other.is_ready());
+    others
+        .any(|other| addresses(other, "InternalIP").next() == address && is_renamed(&[node, other]))
 }
 
 /// As [`shared`], without the nodes that NL-REG-004 calls one machine.
@@ -361,34 +338,18 @@ fn uninitialized(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-/// Leases whose node does not exist, with the seconds since they were renewed.
-fn orphans<'a>(context: &Context<'a>) -> impl Iterator<Item = (&'a Lease, i64)> {
-    let leases = context.snapshot.leases.iter();
-    leases.filter_map(|lease| {
-        let renewed = lease.spec.renew_time?;
-        let orphan = context.node(&lease.metadata.name).is_none();
-        orphan.then(|| (lease, context.seconds_since(renewed)))
-    })
-}
-
 fn no_node(context: &Context<'_>, findings: &mut Findings<'_>) {
     const ALIVE: i64 = 60;
-    for (lease, age) in orphans(context).filter(|(_, age)| *age <= ALIVE) {
+    for lease in &context.snapshot.leases {
         let name = &lease.metadata.name;
+        let age = lease.spec.renew_time.map(|t| context.seconds_since(t));
+        let Some(age) = age.filter(|age| *age <= ALIVE && context.node(name).is_none()) else {
+            continue;
+        };
         let says = "the lease {name} was renewed {age} ago, but the node does not exist";
         let found = FindingBuilder::object("Lease", &lease.metadata, says).on(name);
         let found = found.with("name", Fact::identity(name));
         findings.push(found.with("age", Fact::seconds(age)));
-    }
-}
-
-fn orphan_lease(context: &Context<'_>, findings: &mut Findings<'_>) {
-    const FORGOTTEN: i64 = 3600;
-    for (lease, age) in orphans(context).filter(|(_, age)| *age > FORGOTTEN) {
-        let says = "not renewed for {age}, and the node does not exist";
-        let found = FindingBuilder::object("Lease", &lease.metadata, says);
-        let found = found.with("age", Fact::seconds(age));
-        findings.push(found.on(&lease.metadata.name));
     }
 }
 
@@ -401,10 +362,6 @@ fn foreign_owner<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
     let found = FindingBuilder::node(node, says);
     let found = found.with("ownerUid", Fact::identity(&owner.uid));
     Some(found.with("uid", Fact::identity(&node.metadata.uid)))
-}
-
-fn by_hand(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
-    (config.register_node == Some(false)).then(|| "registerNode: false".into())
 }
 
 fn never_posted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {

@@ -4,7 +4,7 @@
 use crate::selection::Selection;
 
 /// Ids, each with the reason for which the rule was removed.
-const REMOVED: [&str; 38] = [
+const REMOVED: [&str; 45] = [
     "NL-CAP-002: a full node is no fault; NL-CAP-011, NL-CAP-013 and NL-POD-005 report missing room",
     "NL-CAP-008: replacement pods wait for a released address for seconds at most",
     "NL-CAP-010: podsPerCore is set on purpose; NL-CAP-005 reports a node without room for pods",
@@ -15,22 +15,29 @@ const REMOVED: [&str; 38] = [
     "NL-FLT-004: an audit reads one cluster; compare the reports of several with jq",
     "NL-HB-009: a different lease duration has no effect until it exceeds the grace period, which NL-HB-008 reports",
     "NL-HB-014: a missing node-problem-detector is no fault of a node",
+    "NL-HB-015: a condition that its agent no longer updates changes nothing on a Ready node",
     "NL-LBL-003: NL-LBL-001 reports a missing region where other nodes have one",
     "NL-LBL-005: roles are only displayed",
     "NL-LBL-007: the label exclude-disruption is set on purpose",
     "NL-LBL-008: a missing machine type changes no scheduling; NL-REG-008 reports a node without a cloud controller",
+    "NL-OPS-003: the kubelet deletes unused images itself; NL-EVT-005 reports when it cannot",
     "NL-OPS-007: serial image pulls delay pods but break nothing",
     "NL-OPS-008: whoever sets a condition of a drain takes it off, and nobody but people reads it",
     "NL-PDB-010: a long grace period is intended; the plan of a drain shows it",
     "NL-REG-005: NL-REG-001 and NL-REG-002 report cloned machines, and nodes that are containers share a boot",
     "NL-REG-007: a name that differs from the hostname needs no action",
+    "NL-REG-010: a lease that a deleted node left behind does no harm",
+    "NL-REG-012: registerNode: false is set on purpose",
     "NL-REG-014: a node without an internal address is reachable by its other addresses",
+    "NL-RES-009: reservedSystemCPUs replaces the cpu reservation, as Kubernetes documents; `explain allocatable` shows what comes of it",
     "NL-RES-012: NL-RES-011 reports reservations that differ from the provider's formula",
     "NL-RES-018: an unlimited number of processes is the kubelet's default",
     "NL-RES-019: no reserved ephemeral storage is the kubelet's default",
+    "NL-RES-021: how much the kubelet reclaims, and for how long it reports pressure, is set on purpose",
     "NL-RES-023: the order of two eviction thresholds changes only which one evicts first",
     "NL-RES-024: NL-RES-010 reports a kubelet without any threshold as well",
     "NL-SHD-010: failed pods of past shutdowns do no harm; NL-POD-003 reports many failed pods",
+    "NL-TNT-007: the taint master keeps pods away as any other, and NL-POD-005 names it",
     "NL-TNT-010: a control plane that takes workloads is usually intended",
     "NL-TOL-005: different times for not-ready and unreachable change little",
     "NL-TOL-008: a single replica is unavailable whenever its node fails",

@@ -5,8 +5,6 @@ use jiff::Timestamp;
 use crate::context::belongs_to_node;
 use crate::maintenance::is_removal;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
-use nodelife_core::allocatable::provider::Provider;
-use nodelife_core::machine::NodeMachine;
 use nodelife_core::object::{Node, NodeCondition, Taint};
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint;
@@ -92,18 +90,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Remove the taint, or add a matching toleration to the workloads that need this node.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
         check: Check::EachNode(wasted),
-    },
-    Rule {
-        id: "NL-TNT-007",
-        severity: Severity::Info,
-        sources: &[Source::Nodes],
-        title: "a taint has a deprecated key",
-        why: "Kubernetes 1.24 replaced node-role.kubernetes.io/master with \
-              node-role.kubernetes.io/control-plane. A workload that tolerates only one of them \
-              cannot run on nodes with the other.",
-        fix: "Add tolerations of the new taint, then replace the taint.",
-        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane-taint",
-        check: Check::EachNode(deprecated),
     },
     Rule {
         id: "NL-TNT-009",
@@ -289,18 +275,6 @@ fn wasted(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
                 .with("effect", &taint.effect);
             findings.push(found);
         }
-    }
-}
-
-fn deprecated(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
-    // Before 1.24 the key was the right one, and OpenShift keeps it: its components tolerate it.
-    if is_before(node, 24) || NodeMachine::of(node).provider == Some(Provider::OpenShift) {
-        return;
-    }
-    let taints = node.spec.taints.iter();
-    for taint in taints.filter(|taint| taint.key == "node-role.kubernetes.io/master") {
-        let found = FindingBuilder::node(node, "{taint}:{effect}").with("taint", &taint.key);
-        findings.push(found.with("effect", &taint.effect));
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Kind<T: 'static> {
     pub rank: usize,
     /// That of an object of the list.
     pub rank_of: fn(&T) -> usize,
-    /// A field selector, and the same as a condition: the objects that are of use.
+    /// A field selector, and a condition for objects from files: those that are of use.
     only: Option<Only<T>>,
 }
 
@@ -114,7 +114,9 @@ kinds! {
     CLUSTER_ROLES: ClusterRole = ClusterRoles in cluster_roles "if read";
     CLUSTER_ROLE_BINDINGS: ClusterRoleBinding = ClusterRoleBindings in cluster_role_bindings "if read";
     EVENTS: Event = Events in events "if read",
-        ("involvedObject.kind=Node", |event| event.involved_object.kind == "Node");
+        ("involvedObject.kind=Node", |event| {
+            event.involved_object.kind == "Node" || event.says_why_pod_waits()
+        });
 }
 
 /// The controllers of pods, in the order of their list.

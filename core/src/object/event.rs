@@ -15,6 +15,8 @@ pub struct Event {
     pub involved_object: ObjectRef,
     #[serde(deserialize_with = "nullable")]
     pub reason: Str,
+    #[serde(skip_serializing_if = "str::is_empty", deserialize_with = "nullable")]
+    pub message: Str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<i64>,
     /// When it last happened.
@@ -32,6 +34,16 @@ pub struct Event {
 }
 
 impl Event {
+    /// Whether it tells why the kubelet cannot start a pod; files may have such events.
+    pub fn says_why_pod_waits(&self) -> bool {
+        let reason = self.reason.as_str();
+        self.involved_object.kind == "Pod"
+            && matches!(
+                reason,
+                "FailedCreatePodSandBox" | "FailedMount" | "FailedAttachVolume"
+            )
+    }
+
     /// When it last happened.
     pub fn time(&self) -> Option<Timestamp> {
         self.last_timestamp
@@ -45,6 +57,8 @@ impl Event {
 pub struct ObjectRef {
     #[serde(deserialize_with = "nullable")]
     pub kind: Str,
+    #[serde(skip_serializing_if = "str::is_empty", deserialize_with = "nullable")]
+    pub namespace: Str,
     #[serde(deserialize_with = "nullable")]
     pub name: Str,
 }

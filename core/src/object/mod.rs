@@ -37,8 +37,8 @@ pub use lease::{Lease, LeaseSpec};
 pub use meta::nullable;
 pub use meta::{Annotations, Labels, Meta, OwnerReference};
 pub use node::{
-    AttachedVolume, DaemonEndpoint, DaemonEndpoints, Node, NodeAddress, NodeCondition, NodeImage,
-    NodeInfo, NodeSpec, NodeStatus, NodeSwap, Taint,
+    AttachedVolume, DaemonEndpoint, DaemonEndpoints, Node, NodeAddress, NodeCondition, NodeInfo,
+    NodeSpec, NodeStatus, NodeSwap, Taint,
 };
 pub use pod::{
     ClaimSource, Container, ContainerResources, EmptyDir, HostPath, MIRROR_ANNOTATION, Pod,

@@ -70,9 +70,6 @@ pub struct NodeStatus {
     #[serde(skip_serializing_if = "DaemonEndpoints::is_empty")]
     pub daemon_endpoints: DaemonEndpoints,
     pub node_info: NodeInfo,
-    /// The largest of the images that are there: at most 50, by default.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
-    pub images: Vec<NodeImage>,
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub volumes_attached: Vec<AttachedVolume>,
     /// Volumes that the kubelet holds mounted.
@@ -187,14 +184,6 @@ pub struct NodeInfo {
 pub struct NodeSwap {
     /// Bytes.
     pub capacity: i64,
-}
-
-/// An image on a node; not its names, which weigh more than all the rest of a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct NodeImage {
-    /// Bytes.
-    pub size_bytes: i64,
 }
 
 /// A volume that the attach-detach controller reports.

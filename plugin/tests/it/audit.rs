@@ -402,7 +402,7 @@ fn rules_without_their_data_are_one_line_and_verbose_names_them() {
     assert_eq!(warning, said);
     assert!(!rest.contains("Warning") && !rest.contains("NL-"), "{rest}");
     let (line, _) = rest.split_once('\n').unwrap();
-    let reason = " not checked: 30 need kubelet configurations (--configz), ";
+    let reason = " not checked: 27 need kubelet configurations (--configz), ";
     assert!(line.contains(reason), "{line}");
     assert!(line.ends_with("; -v=1 names them"), "{line}");
     let long = told(&["-v=1"]);
@@ -435,4 +435,46 @@ fn the_next_command_runs_and_tells_more() {
     let line = next(&with(&["--rule", "PDB"]));
     assert_eq!(line, "explain NL-PDB-001");
     assert!(follow(&line, 0).contains("NL-PDB-001"));
+}
+
+/// Events of a pod that waits say why; others are not kept.
+#[test]
+fn a_pod_that_does_not_start_is_told_with_the_words_of_its_event() {
+    let meta = |name: &str| json!({"name": name, "namespace": "shop"});
+    let event = |pod: &str, reason: &str, message: &str, minute: u8| {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": meta(&format!("{pod}.{minute}")),
+            "involvedObject": {"kind": "Pod", "namespace": "shop", "name": pod},
+            "reason": reason,
+            "message": message,
+            "lastTimestamp": format!("2026-10-01T11:{minute}:00Z"),
+        })
+    };
+    let ready = |kind: &str, status: &str| {
+        json!({"type": kind, "status": status,
+        "lastHeartbeatTime": "2026-10-01T12:00:00Z", "lastTransitionTime": "2026-10-01T11:20:00Z"})
+    };
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker"},
+            "status": {"conditions": [ready("Ready", "True")]}},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": meta("cart"),
+            "spec": {"nodeName": "worker", "containers": []},
+            "status": {"phase": "Pending",
+                "conditions": [ready("PodReadyToStartContainers", "False")]}},
+        event("cart", "FailedCreatePodSandBox", "no IP addresses available", 58),
+        event("cart", "FailedMount", "volume is not there", 30),
+        event("cart", "Pulled", "already present", 59),
+        event("other", "FailedMount", "no such volume", 59),
+    ]});
+    let file = tempfile::NamedTempFile::with_suffix(".json").unwrap();
+    fs::write(&file, list.to_string()).unwrap();
+    let path = file.path().to_str().unwrap();
+    let words = ["audit", "-f", path, "--rule", "NL-POD-006"];
+    let said = stdout(&words, 0);
+    assert!(
+        said.contains("1 pod without a sandbox for up to 40m: cart; FailedCreatePodSandBox: no IP addresses available\n"),
+        "{said}"
+    );
 }

@@ -138,11 +138,3 @@ pub(super) fn etcd<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingB
             .severity(Severity::Info)
     })
 }
-
-pub(super) fn unknown_condition(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
-    for condition in &node.status.conditions {
-        if node.is_ready() && condition.status == "Unknown" {
-            findings.push(found(node, condition, "Ready, but {condition} is Unknown"));
-        }
-    }
-}

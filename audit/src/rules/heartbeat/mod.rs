@@ -162,16 +162,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::EachNode(detector::custom),
     },
     Rule {
-        id: "NL-HB-015",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "a condition is Unknown although the node is Ready",
-        why: "The component that posts this condition has stopped, so new faults are not reported.",
-        fix: "Restart the kubelet, or the agent that posts the condition.",
-        link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
-        check: Check::EachNode(detector::unknown_condition),
-    },
-    Rule {
         id: "NL-HB-016",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
@@ -261,10 +251,6 @@ fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
         let says = "Ready, but the lease was last renewed {secondsSinceRenewal} ago and expires \
                     after {leaseDurationSeconds}s; after {gracePeriodSeconds}s without a \
                     heartbeat the node becomes Unknown";
-    // NL-REG-004 says what to do.
-    if is_registered_anew(context, node) {
-        return None;
-    }
         let found = FindingBuilder::node(node, says)
             .with("secondsSinceRenewal", Fact::seconds(silent))
             .with("leaseDurationSeconds", duration)
@@ -275,6 +261,10 @@ fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
 
 fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let ready = node.condition("Ready").filter(|c| c.status == "Unknown")?;
+    // NL-REG-004 says what to do.
+    if is_registered_anew(context, node) {
+        return None;
+    }
     // A kubelet renews its lease every 10 s, and an unchanged status only every 5 minutes.
     let lease = context.lease(&node.metadata.name);
     let renewed = lease.and_then(|lease| lease.spec.renew_time);

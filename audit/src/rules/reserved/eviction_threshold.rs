@@ -84,21 +84,3 @@ pub(super) fn late_collection(_: &Node, config: &KubeletConfiguration) -> Option
             .with("used", Fact::percent(f64::from(100.0 - percent)))
     })
 }
-
-pub(super) fn reclaim(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {
-    let period = config.eviction_pressure_transition_period;
-    if period.is_some_and(|period| period.nanoseconds() == 0) {
-        return Some("evictionPressureTransitionPeriod: 0s".into());
-    }
-    config.eviction_minimum_reclaim.keys().find_map(|signal| {
-        let all = capacity(node, resource_of(signal))?;
-        let least = threshold(&config.eviction_minimum_reclaim, signal)?.of(all);
-        let hard = threshold(&config.eviction_hard, signal)?.of(all);
-        (least.nano() > hard.nano().saturating_mul(4)).then(|| {
-            Statement::from("{signal}: reclaims {reclaim} at a threshold of {hard}")
-                .with("signal", signal)
-                .with("reclaim", least)
-                .with("hard", hard)
-        })
-    })
-}

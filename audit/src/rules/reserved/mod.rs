@@ -107,17 +107,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Node(reservation::cpu_manager),
     },
     Rule {
-        id: "NL-RES-009",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "reservedSystemCPUs overrides the CPU reservation",
-        why: "The kubelet silently ignores kubeReserved.cpu and replaces systemReserved.cpu with \
-              the number of CPUs in the list.",
-        fix: "Remove cpu from both reservations.",
-        link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#explicitly-reserved-cpu-list",
-        check: Check::Configuration(reservation::reserved_cpus),
-    },
-    Rule {
         id: "NL-RES-010",
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
@@ -208,18 +197,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Check the device plugin's pod on the node.",
         link: "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
         check: Check::EachNode(provider::dead_devices),
-    },
-    Rule {
-        id: "NL-RES-021",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet evicts too much, or its pressure condition flaps",
-        why: "A minimum reclaim far above the threshold evicts more pods than necessary. A \
-              transition period of 0 makes the pressure condition flap.",
-        fix: "Set evictionMinimumReclaim close to the threshold, and \
-              evictionPressureTransitionPeriod to several minutes.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#minimum-eviction-reclaim",
-        check: Check::Configuration(eviction_threshold::reclaim),
     },
     Rule {
         id: "NL-RES-022",

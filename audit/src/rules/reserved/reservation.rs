@@ -4,8 +4,8 @@ use crate::context::{allocatable, capacity};
 use crate::kubelet_config::refusal;
 use crate::{Context, FindingBuilder, Findings, Severity, Statement};
 use nodelife_core::allocatable;
+use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::allocatable::provider::{NodeSize, Provider, Reservation};
-use nodelife_core::allocatable::{CpuSet, KubeletConfiguration};
 use nodelife_core::machine::{Class, NodeMachine};
 use nodelife_core::object::Node;
 use nodelife_core::quantity::{Format, Quantity};
@@ -226,22 +226,5 @@ pub(super) fn cpu_manager<'a>(context: &Context<'a>, node: &'a Node) -> Option<F
             .with("whole", milli / 1000 + 1)
             .with("lostMilli", 1000 - milli % 1000)
             .severity(Severity::Warning)
-    })
-}
-
-pub(super) fn reserved_cpus(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
-    let list = &config.reserved_system_cpus;
-    let cpus = CpuSet::parse(list).filter(|set| !set.is_empty())?;
-    let given = [&config.kube_reserved, &config.system_reserved]
-        .iter()
-        .filter_map(|list| list.get("cpu"))
-        .filter(|cpu| ***cpu != *cpus.len().to_string())
-        .map(ToString::to_string)
-        .collect::<Vec<_>>();
-    (!given.is_empty()).then(|| {
-        Statement::from("reservedSystemCPUs: {list} ({number}) replaces the reserved cpu: {given}")
-            .with("list", list)
-            .with("number", cpus.len())
-            .with("given", given.join(" + "))
     })
 }

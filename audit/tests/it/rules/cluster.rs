@@ -146,6 +146,7 @@ pub(super) fn event(snapshot: &mut Snapshot, index: usize, reason: &str, count: 
         involved_object: ObjectRef {
             kind: "Node".into(),
             name: snapshot.nodes[index].metadata.name.clone(),
+            ..ObjectRef::default()
         },
         reason: reason.into(),
         count: Some(count),

@@ -82,14 +82,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         silent: |s| condition(s, 0, "EtcdIsVoter", "True", 60),
     },
     Fixture {
-        rule: "NL-HB-015",
-        fires: |s| condition(s, 0, "DiskPressure", "Unknown", 60),
-        silent: |s| {
-            condition(s, 0, "DiskPressure", "Unknown", 60);
-            condition(s, 0, "Ready", "Unknown", 60);
-        },
-    },
-    Fixture {
         rule: "NL-HB-016",
         fires: |s| condition(s, 0, "VMEventScheduled", "True", 60),
         silent: |s| condition(s, 0, "VMEventScheduled", "False", 60),

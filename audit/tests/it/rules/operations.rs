@@ -1,5 +1,4 @@
-use nodelife_core::object::NodeImage;
-use nodelife_core::snapshot::{Snapshot, Source};
+use nodelife_core::snapshot::Source;
 
 use super::cluster::{configure, cordon, empty, healthy};
 use super::finds;
@@ -29,11 +28,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-OPS-003",
-        fires: |s| images(s, 51),
-        silent: |s| images(s, 49),
-    },
-    Fixture {
         rule: "NL-OPS-004",
         fires: |s| {
             let name = s.nodes[0].metadata.name.clone();
@@ -49,19 +43,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
 ];
 
 /// Gives a node of 100 Gi of ephemeral storage images of so many Gi.
-fn images(snapshot: &mut Snapshot, gi: usize) {
-    let status = &mut snapshot.nodes[0].status;
-    status
-        .capacity
-        .insert("ephemeral-storage".into(), "100Gi".into());
-    status.images = vec![
-        NodeImage {
-            size_bytes: 1 << 30
-        };
-        gi
-    ];
-}
-
 #[test]
 fn a_forgotten_cordon_needs_no_pods() {
     let after = |seconds| {

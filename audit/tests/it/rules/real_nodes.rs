@@ -77,6 +77,7 @@ fn pods_of_a_node_that_has_just_gone_are_no_leftovers() {
             involved_object: ObjectRef {
                 kind: "Node".into(),
                 name: "gone".into(),
+                ..ObjectRef::default()
             },
             reason: "RemovingNode".into(),
             last_timestamp: Some(ago(&snapshot, seconds)),

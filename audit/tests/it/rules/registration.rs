@@ -1,7 +1,7 @@
 use nodelife_audit::{Selection, Severity};
 use nodelife_core::snapshot::Snapshot;
 
-use super::cluster::{ago, condition, configure, each_node, label, taint};
+use super::cluster::{ago, condition, each_node, label, taint};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -86,25 +86,9 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-REG-010",
-        fires: |s| {
-            s.nodes.remove(0);
-            s.leases[0].spec.renew_time = Some(ago(s, 7200));
-        },
-        silent: |s| {
-            s.nodes.remove(0);
-            s.leases[0].spec.renew_time = Some(ago(s, 90));
-        },
-    },
-    Fixture {
         rule: "NL-REG-011",
         fires: |s| s.nodes[0].metadata.uid = "recreated".into(),
         silent: |s| s.leases[0].metadata.owner_references.clear(),
-    },
-    Fixture {
-        rule: "NL-REG-012",
-        fires: |s| configure(s, |c| c.register_node = Some(false)),
-        silent: |s| configure(s, |c| c.register_node = None),
     },
     Fixture {
         rule: "NL-REG-013",

@@ -139,16 +139,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-RES-009",
-        fires: |s| configure(s, |c| c.reserved_system_cpus = "0-1".into()),
-        silent: |s| {
-            configure(s, |c| {
-                c.reserved_system_cpus = "0-1".into();
-                drop(c.kube_reserved.remove("cpu"));
-            });
-        },
-    },
-    Fixture {
         rule: "NL-RES-010",
         fires: |s| {
             configure(s, |c| {
@@ -282,25 +272,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
                 .status
                 .allocatable
                 .insert("nvidia.com/gpu".into(), "0".into());
-        },
-    },
-    Fixture {
-        rule: "NL-RES-021",
-        fires: |s| {
-            configure(s, |c| {
-                drop(
-                    c.eviction_minimum_reclaim
-                        .insert("memory.available".into(), "2Gi".into()),
-                )
-            });
-        },
-        silent: |s| {
-            configure(s, |c| {
-                drop(
-                    c.eviction_minimum_reclaim
-                        .insert("memory.available".into(), "200Mi".into()),
-                )
-            });
         },
     },
     Fixture {

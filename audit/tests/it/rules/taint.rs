@@ -63,19 +63,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-TNT-007",
-        fires: |s| taint(s, 0, "node-role.kubernetes.io/master", "NoSchedule", 60),
-        silent: |s| {
-            taint(
-                s,
-                0,
-                "node-role.kubernetes.io/control-plane",
-                "NoSchedule",
-                60,
-            )
-        },
-    },
-    Fixture {
         rule: "NL-TNT-009",
         fires: |s| {
             taint(

@@ -20,14 +20,13 @@ static TAINT: [Field; 4] = [
     field(4, "timeAdded", Time),
 ];
 
-static NODE_STATUS: [Field; 9] = [
+static NODE_STATUS: [Field; 8] = [
     field(1, "capacity", QUANTITIES),
     field(2, "allocatable", QUANTITIES),
     field(4, "conditions", Messages(&NODE_CONDITION)),
     field(5, "addresses", Messages(&ADDRESS)),
     field(6, "daemonEndpoints", Kind::Message(&DAEMON_ENDPOINTS)),
     field(7, "nodeInfo", Kind::Message(&NODE_INFO)),
-    field(8, "images", Messages(&IMAGE)),
     field(9, "volumesInUse", Texts),
     field(10, "volumesAttached", Messages(&ATTACHED_VOLUME)),
 ];
@@ -63,8 +62,6 @@ static NODE_INFO: [Field; 11] = [
 ];
 
 static SWAP: [Field; 1] = [field(1, "capacity", Int)];
-
-static IMAGE: [Field; 1] = [field(2, "sizeBytes", Int)];
 
 static ATTACHED_VOLUME: [Field; 2] = [field(1, "name", Text), field(2, "devicePath", Text)];
 
@@ -217,10 +214,11 @@ static NODE_SELECTOR_TERM: [Field; 2] = [
     field(2, "matchFields", Messages(&REQUIREMENT)),
 ];
 
-pub(crate) static EVENT: [Field; 6] = [
+pub(crate) static EVENT: [Field; 7] = [
     field(1, "metadata", Kind::Message(&META)),
     field(2, "involvedObject", Kind::Message(&REFERENCE)),
     field(3, "reason", Text),
+    field(4, "message", Text),
     field(7, "lastTimestamp", Time),
     field(8, "count", Int),
     field(10, "eventTime", Time),

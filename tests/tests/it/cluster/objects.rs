@@ -96,7 +96,6 @@ fn node() -> Sample {
         "capacity": status["capacity"], "allocatable": status["allocatable"],
         "conditions": status["conditions"], "addresses": status["addresses"],
         "nodeInfo": status["nodeInfo"], "volumesInUse": status["volumesInUse"],
-        "images": [{"sizeBytes": 9}],
         "volumesAttached": [{"name": "kubernetes.io/csi/d^v"}],
     }});
     sample(
@@ -291,7 +290,7 @@ fn event() -> Sample {
         "firstTimestamp": "2026-01-02T03:04:05Z", "message": "m"});
     let read = json!({
         "involvedObject": {"kind": "Node", "name": "n1"}, "reason": "NodeNotReady",
-        "count": 3, "lastTimestamp": "2026-01-02T03:04:05Z"});
+        "count": 3, "lastTimestamp": "2026-01-02T03:04:05Z", "message": "m"});
     sample(&listing::EVENTS, "default", event, None, read)
 }
 

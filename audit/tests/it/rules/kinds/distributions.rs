@@ -174,7 +174,6 @@ pub(super) fn by_hand() -> [Kind; 12] {
             name: "kubeadm control plane with the old taint",
             labels: &[("node-role.kubernetes.io/control-plane", "")],
             change: |node| taint(node, "node-role.kubernetes.io/master"),
-            finds: &["NL-TNT-007"],
             ..PLAIN
         },
         Kind {
