@@ -145,7 +145,7 @@ fn contradictions<'a>(
 }
 
 /// Whether the kubelet is older than 1.MINOR.
-fn is_before(node: &Node, minor: u32) -> bool {
+pub(super) fn is_before(node: &Node, minor: u32) -> bool {
     let version = Version::parse(&node.status.node_info.kubelet_version);
     version.is_some_and(|version| (version.major, version.minor) < (1, minor))
 }

@@ -3,7 +3,7 @@
 mod detector;
 
 use super::registration::is_registered_anew;
-use super::taint::untainted;
+use super::taint::{is_before, untainted};
 use crate::context::requested;
 use crate::{
     Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement, kubelet_config,
@@ -307,6 +307,9 @@ fn with_taint_outlook<'a>(
     if let Some((_, Some(overdue))) = untainted(context, node) {
         let found = found.and("and the NoExecute taint is overdue by {overdue}");
         return found.with("overdue", Fact::seconds(overdue));
+    }
+    if is_before(node, 13) {
+        return found.and("not tainted NoExecute, which came with 1.13");
     }
     if !context.snapshot.has(Source::AllNodes) {
         return found.and("not tainted NoExecute yet");

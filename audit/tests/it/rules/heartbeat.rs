@@ -312,6 +312,16 @@ fn a_taint_that_should_be_there_names_its_controller() {
 }
 
 #[test]
+fn a_kubelet_older_than_evictions_by_taints_waits_for_none() {
+    let [found, _] = clock_findings(|s| {
+        condition(s, 0, "Ready", "Unknown", 1300);
+        s.nodes[0].status.node_info.kubelet_version = "v1.9.2".into();
+    });
+    let mut messages = found.iter().map(|(_, message)| message.as_str());
+    assert!(messages.any(|m| m.ends_with("not tainted NoExecute, which came with 1.13")));
+}
+
+#[test]
 fn a_node_that_got_no_pod_range_says_so() {
     let mut snapshot = super::cluster::healthy();
     condition(&mut snapshot, 0, "Ready", "False", 60);
