@@ -6,7 +6,6 @@ use std::str::FromStr;
 
 use nodelife_core::object::{LabelSelector, Pod};
 use nodelife_core::selector::label_selector;
-use nodelife_core::text::Str;
 
 /// The label that Cluster API's drain reads on a pod.
 const LABEL: &str = "cluster.x-k8s.io/drain";
@@ -29,9 +28,11 @@ impl FromStr for Behavior {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
+        // As Cluster API reads its label (v1.11.0, internal/controllers/machine/drain/filters.go).
+        let word = text.to_ascii_lowercase();
+        match word.as_str() {
             "skip" => Ok(Self::Skip),
-            "wait-completed" => Ok(Self::WaitCompleted),
+            "wait-completed" | "waitcompleted" => Ok(Self::WaitCompleted),
             _ => text
                 .strip_prefix("order=")
                 .and_then(|order| order.parse().ok())
@@ -106,20 +107,21 @@ impl fmt::Display for BehaviorSource {
 /// The behavior that is asked for this pod, and its source: the pod's own goes before the rules, and of those
 /// the first that selects it counts.
 pub(super) fn behavior(pod: &Pod, rules: &[PodRule]) -> Option<(Behavior, BehaviorSource)> {
-    let meta = &pod.metadata;
-    let said = |text: Option<&Str>, origin: BehaviorSource| {
-        let behavior = text?.parse::<Behavior>().ok()?;
-        Some((behavior, origin))
-    };
-    let chosen = || {
-        let rule = rules
-            .iter()
-            .find(|rule| rule.selector.matches(&meta.labels))?;
+    let own = own(pod).find_map(|(read, source)| Some((read.ok()?, source)));
+    own.or_else(|| {
+        let mut rules = rules.iter();
+        let rule = rules.find(|rule| rule.selector.matches(&pod.metadata.labels))?;
         Some((rule.behavior, BehaviorSource::Flag))
-    };
-    said(meta.labels.get(LABEL), BehaviorSource::Label)
-        .or_else(|| said(meta.annotations.get(ANNOTATION), BehaviorSource::Annotation))
-        .or_else(chosen)
+    })
+}
+
+/// What the pod itself asks for.
+fn own(pod: &Pod) -> impl Iterator<Item = (Result<Behavior, String>, BehaviorSource)> {
+    let meta = &pod.metadata;
+    let label = (meta.labels.get(LABEL), BehaviorSource::Label);
+    let annotation = (meta.annotations.get(ANNOTATION), BehaviorSource::Annotation);
+    let both = [label, annotation].into_iter();
+    both.filter_map(|(text, source)| Some((text?.parse(), source)))
 }
 
 /// After which others the pod goes: 0 where nothing is asked for.
@@ -132,9 +134,7 @@ pub(super) fn order(pod: &Pod, rules: &[PodRule]) -> i32 {
 
 /// The error in the pod's own label or annotation, if it cannot be read.
 pub(super) fn objection(pod: &Pod) -> Option<String> {
-    let text = pod.metadata.annotations.get(ANNOTATION)?;
-    let why = text.parse::<Behavior>().err()?;
-    Some(format!("ignoring its annotation {ANNOTATION}: {why}"))
+    own(pod).find_map(|(read, source)| Some(format!("ignoring {source}: {}", read.err()?)))
 }
 
 #[cfg(test)]
@@ -168,6 +168,13 @@ mod tests {
     #[test]
     fn reports_an_invalid_behavior() {
         let mut odd = pod("a", "n");
+        let labels = &mut odd.metadata.labels;
+        labels.insert(LABEL.into(), "never".into());
+        let said = objection(&odd).unwrap();
+        assert!(
+            said.starts_with("ignoring its label cluster.x-k8s.io/drain: invalid value 'never'")
+        );
+        odd.metadata.labels.clear();
         let annotations = &mut odd.metadata.annotations;
         annotations.insert(ANNOTATION.into(), "later".into());
         assert_eq!(behavior(&odd, &[]), None);

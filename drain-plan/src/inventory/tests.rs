@@ -179,21 +179,20 @@ fn mirror_pods_stay_and_terminating_ones_are_waited_for() {
 
 #[test]
 fn the_label_of_cluster_api_is_kept() {
+    let skip = PodVerdict::Skip(SkipReason::Asked(BehaviorSource::Label));
+    let waits = PodVerdict::Await(WaitReason::Completion(BehaviorSource::Label));
     for (value, verdict) in [
-        (
-            "skip",
-            PodVerdict::Skip(SkipReason::Asked(BehaviorSource::Label)),
-        ),
-        (
-            "wait-completed",
-            PodVerdict::Await(WaitReason::Completion(BehaviorSource::Label)),
-        ),
+        ("skip", &skip),
+        ("Skip", &skip),
+        ("wait-completed", &waits),
+        ("WaitCompleted", &waits),
+        ("Wait-completed", &waits),
     ] {
         let mut pod = pod("a", "n");
         pod.metadata
             .labels
             .insert("cluster.x-k8s.io/drain".into(), value.into());
-        assert_eq!(plain(&pod), verdict);
+        assert_eq!(&plain(&pod), verdict, "{value}");
     }
 }
 
