@@ -94,7 +94,7 @@ impl EventRecorder {
     }
 
     fn body(&self, regarding: ObjectReference<'_>, event: Event<'_>, now: Timestamp) -> Value {
-        let name = cut(regarding.name, MAX_NAME);
+        let name = cut(regarding.name, MAX_NAME).trim_end_matches(['-', '.']);
         json!({
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",

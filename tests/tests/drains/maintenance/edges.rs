@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use k8s_openapi::api::events::v1::Event;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use nodelife_tests::fixture::NodeFixture;
@@ -294,6 +295,35 @@ async fn the_schema_holds_at_the_edge_of_each_field() {
     )
     .await;
     assert_eq!(unreadable, 0, "{text}");
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+/// The longest names of all, with a hyphen where what bears such a name may have to cut it.
+#[tokio::test]
+async fn the_longest_names_are_drained_and_told() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let name = format!("{}-{}", "n".repeat(199), "m".repeat(53));
+    let node = NodeFixture::kwok(&name).label("kubernetes.io/hostname", "long");
+    node.create(&scene.admin).await.unwrap();
+    let before = scene.settled_specs(&[&name]).await;
+    let controller = scene.start("one");
+    scene.create(&name, &json!({"nodes": [name]})).await;
+    assert_eq!(scene.wait_for_end(&name).await, 0);
+    let events: Api<Event> = Api::all(scene.admin.clone());
+    wait_until("an Event about the maintenance", TIMEOUT, async || {
+        let all = events.list(&ListParams::default()).await?.items;
+        let about = |one: &Event| {
+            let regarding = one.regarding.as_ref();
+            let regarding = regarding.filter(|one| one.kind.as_deref() == Some("NodeMaintenance"));
+            regarding.and_then(|one| one.name.as_ref()) == Some(&name)
+        };
+        Ok(all.iter().any(about).then_some(()))
+    })
+    .await
+    .unwrap();
+    scene.cancel(&name).await;
+    scene.are_given_back(&before).await;
     controller.terminate(TIMEOUT).await.unwrap();
 }
 
