@@ -35,7 +35,7 @@ mod whole_file;
 pub mod wire;
 
 pub use access::Permission;
-pub use client::{ClientOptions, Cluster, Identity, USER_AGENT};
+pub use client::{ClientOptions, Cluster, Identity, USER_AGENT, without_user};
 pub use error::{ApiError, ConnectError};
 pub use kubelet::Configz;
 pub use lease_lock::{LeaseLock, LeaseName, unique_identity};

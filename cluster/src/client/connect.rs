@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use super::clock::SharedClock;
 use super::credentials::{self, Credentials};
 use super::options::{self, ClientOptions};
+use super::server_url::without_user;
 use super::session::Session;
 use super::{Cluster, ServerVersion, USER_AGENT};
 use crate::error::{ApiError, ConnectError};
@@ -70,7 +71,8 @@ impl Cluster {
         mut config: kube::Config,
         request_timeout: Option<Duration>,
     ) -> Result<Self, ConnectError> {
-        let server: Arc<str> = config.cluster_url.to_string().trim_end_matches('/').into();
+        let server = without_user(&config.cluster_url.to_string());
+        let server: Arc<str> = server.trim_end_matches('/').into();
         let namespace = config.default_namespace.as_str().into();
         let impersonates = config.auth_info.impersonate.is_some();
         config.default_retry = false;
@@ -177,7 +179,7 @@ fn session(
         }),
         error => ConnectError::Setup {
             server: server.to_owned(),
-            reason: options::innermost(&error),
+            reason: without_user(&options::innermost(&error)),
         },
     })
 }

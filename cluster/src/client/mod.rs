@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 pub use clock::ServerClock;
 pub use options::{ClientOptions, Identity};
+pub use server_url::without_user;
 
 use crate::warning::ServerWarnings;
 use crate::watch_state::WatchStates;

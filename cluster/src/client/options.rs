@@ -12,7 +12,7 @@ use kube::config::{
 
 use nodelife_core::format::parse_error;
 
-use super::server_url;
+use super::server_url::{self, without_user};
 use crate::error::{ConnectError, Place};
 
 /// The name under which the chosen context, cluster and user are put together.
@@ -83,13 +83,9 @@ impl ClientOptions {
         Ok(Identity {
             context: names.into_iter().flatten().find(|n| is_named(n)).cloned(),
             cluster: Some(cluster).filter(is_named),
-            server: entry.and_then(|entry| entry.server).map(|server| {
-                let (scheme, rest) = server.split_once("://").unwrap_or_default();
-                let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-                let host = authority.rsplit('@').next().unwrap_or_default();
-                let url = format!("{scheme}://{host}/{path}");
-                url.trim_end_matches('/').to_owned()
-            }),
+            server: entry
+                .and_then(|entry| entry.server)
+                .map(|server| without_user(&server).trim_end_matches('/').to_owned()),
         })
     }
 
@@ -151,7 +147,7 @@ impl ClientOptions {
                 } else {
                     Place::Kubeconfig
                 },
-                server: server.clone(),
+                server: without_user(server),
                 reason,
             })?;
         let is_plain = uri.scheme() == Some(&http::uri::Scheme::HTTP);
@@ -280,9 +276,7 @@ impl ClientOptions {
     }
 
     fn over_cluster(&self, mut cluster: ClusterEntry) -> ClusterEntry {
-        if let Some(server) = self.server() {
-            cluster.server = Some(server.to_owned());
-        }
+        cluster.server = self.server().map(str::to_owned).or(cluster.server);
         if let Some(path) = &self.certificate_authority {
             cluster.certificate_authority = Some(path.display().to_string());
             cluster.certificate_authority_data = None;
@@ -293,13 +287,10 @@ impl ClientOptions {
             cluster.certificate_authority = None;
             cluster.certificate_authority_data = None;
         }
-        if let Some(name) = &self.tls_server_name {
-            cluster.tls_server_name = Some(name.clone());
-        }
+        cluster.tls_server_name = self.tls_server_name.clone().or(cluster.tls_server_name);
         // As for `--server`, kubectl takes an empty one for none.
-        if let Some(url) = self.proxy_url.as_ref().filter(|url| !url.is_empty()) {
-            cluster.proxy_url = Some(url.clone());
-        }
+        let proxy_url = self.proxy_url.clone().filter(|url| !url.is_empty());
+        cluster.proxy_url = proxy_url.or(cluster.proxy_url);
         if self.disable_compression {
             cluster.disable_compression = Some(true);
         }
@@ -323,12 +314,8 @@ impl ClientOptions {
             user.client_key = Some(path.display().to_string());
             user.client_key_data = None;
         }
-        if let Some(name) = &self.impersonate {
-            user.impersonate = Some(name.clone());
-        }
-        if let Some(uid) = &self.impersonate_uid {
-            user.impersonate_uid = Some(uid.clone());
-        }
+        user.impersonate = self.impersonate.clone().or(user.impersonate);
+        user.impersonate_uid = self.impersonate_uid.clone().or(user.impersonate_uid);
         if !self.impersonate_groups.is_empty() {
             user.impersonate_groups = Some(self.impersonate_groups.clone());
         }
@@ -382,13 +369,9 @@ fn is_loopback(url: &http::Uri) -> bool {
 
 /// `KUBECONFIG`, else `~/.kube/config`.
 fn default_paths() -> Vec<PathBuf> {
-    let listed: Vec<PathBuf> = std::env::var_os("KUBECONFIG")
-        .map(|value| std::env::split_paths(&value).collect())
-        .unwrap_or_default();
-    let listed: Vec<_> = listed
-        .into_iter()
-        .filter(|path| !path.as_os_str().is_empty())
-        .collect();
+    let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    let listed = std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty());
+    let listed: Vec<PathBuf> = listed.collect();
     if !listed.is_empty() {
         return listed;
     }

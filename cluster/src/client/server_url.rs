@@ -45,6 +45,14 @@ pub(super) fn complete(server: &str, is_tls: bool) -> Result<Uri, String> {
     Ok(uri)
 }
 
+/// A text without the user and the password of the URL in it, as in `--server=https://u:p@host`.
+pub fn without_user(text: &str) -> String {
+    let (before, rest) = text.split_at(text.find("://").map_or(text.len(), |at| at + 3));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{before}{host}{path}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -24,5 +24,7 @@ mod tests {
             plain("n\u{202e}1\u{2066}\u{200b}\u{2028}\u{feff}é漢"),
             "n1é漢"
         );
+        // The soft hyphen, a mark for Arabic, a joiner, an annotation and tags.
+        assert_eq!(plain("a\u{ad}\u{61c}\u{2060}\u{fff9}\u{e0041}b"), "ab");
     }
 }

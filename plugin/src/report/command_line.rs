@@ -1,5 +1,7 @@
 //! The command line, as evidence in a report.
 
+use nodelife_cluster::without_user;
+
 /// The words after the program's name as a shell takes them, without what nobody else may read.
 pub(crate) fn command_line(words: impl IntoIterator<Item = String>) -> String {
     let mut line = "kubectl nodelife".to_owned();
@@ -12,7 +14,7 @@ pub(crate) fn command_line(words: impl IntoIterator<Item = String>) -> String {
             line.push_str("--token=...");
         } else {
             is_secret = word == "--token";
-            line.push_str(&quoted(word));
+            line.push_str(&quoted(without_user(&word)));
         }
     }
     line
@@ -40,6 +42,11 @@ mod tests {
                 "kubectl nodelife audit --token ... -o html",
             ),
             ("n audit --token=abc", "kubectl nodelife audit --token=..."),
+            (
+                "n audit -shttps://u:p@a:1/b@c --proxy-url http://u:@p@h",
+                "kubectl nodelife audit -shttps://a:1/b@c --proxy-url http://h",
+            ),
+            ("n audit -f a@b", "kubectl nodelife audit -f a@b"),
             ("n audit -l a!=b", "kubectl nodelife audit -l 'a!=b'"),
             ("n audit it's", "kubectl nodelife audit 'it'\\''s'"),
         ] {

@@ -140,6 +140,28 @@ fn a_flag_without_an_effect_is_refused() {
     );
 }
 
+/// What is printed lands in the logs of CI systems.
+#[test]
+fn no_password_of_a_url_is_printed() {
+    let server = "https://127.0.0.1:1";
+    for words in [
+        ["audit", "--server=https://u:canary@127.0.0.1:1", "-v=9"],
+        ["audit", "--server=https://u:canary@127.0.0.1:x", "-v=9"],
+        [
+            "--server",
+            server,
+            "--proxy-url=http://u:canary@127.0.0.1:2",
+        ],
+        ["--server", server, "--proxy-url=ftp://u:canary@127.0.0.1:2"],
+    ] {
+        let text = run(&[&words[..], &["nodes"]].concat());
+        assert!(text.contains("127.0.0.1"), "{text}");
+        assert!(!text.contains("canary"), "{text}");
+    }
+    let empty = run(&["drain", "-l", ""]);
+    assert!(empty.contains("selects nothing"), "{empty}");
+}
+
 #[test]
 fn a_server_without_a_scheme_is_an_address() {
     let folder = tempfile::tempdir().unwrap();
