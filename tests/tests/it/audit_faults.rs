@@ -315,11 +315,56 @@ async fn nodes_with_absurd_values_are_reported_in_every_format() {
         "allocatable": {"cpu": "1e30", "memory": "9223372036854775807", "pods": "1e30"},
         "conditions": [{"type": "Ready", "status": "Perhaps", "lastHeartbeatTime": "9999-12-31T23:59:59Z"}],
     });
-    let entries = vec![
+    let mut entries = vec![
         node("negative", negative),
         node("huge", huge),
         node("silent", Value::Null),
     ];
+    let namespaced = [
+        (
+            "leases",
+            "kube-node-lease",
+            json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "spec": {"holderIdentity": "", "leaseDurationSeconds": i32::MIN, "renewTime": "9999-12-31T23:59:59.999999Z"},
+            }),
+        ),
+        (
+            "pods",
+            "default",
+            json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "spec": {"nodeName": "huge", "terminationGracePeriodSeconds": i64::MIN, "containers": [{
+                    "name": "", "resources": {"requests": {"cpu": "-1e30", "memory": "9223372036854775807"}},
+                }]},
+                "status": {"phase": "Perhaps", "startTime": "0000-01-01T00:00:00Z", "conditions": [{"type": "Ready"}],
+                    "containerStatuses": [{"name": "", "restartCount": i32::MIN}]},
+            }),
+        ),
+        (
+            "poddisruptionbudgets",
+            "default",
+            json!({
+                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+                "spec": {"minAvailable": "-5%", "maxUnavailable": i32::MAX, "selector": {}},
+                "status": {"disruptionsAllowed": i32::MIN, "currentHealthy": -1, "desiredHealthy": i32::MAX, "expectedPods": -1},
+            }),
+        ),
+        (
+            "events",
+            "default",
+            json!({
+                "apiVersion": "v1", "kind": "Event", "reason": "NodeNotReady", "type": "", "count": i32::MIN,
+                "involvedObject": {"kind": "Node", "name": "huge"}, "lastTimestamp": "0000-01-01T00:00:00Z",
+            }),
+        ),
+    ];
+    for (plural, namespace, mut object) in namespaced {
+        object["metadata"] = json!({"name": "huge", "namespace": namespace, "uid": plural,
+            "creationTimestamp": "9999-12-31T23:59:59Z"});
+        let key = format!("/registry/{plural}/{namespace}/huge");
+        entries.push((key, object.to_string().into_bytes()));
+    }
     plane.etcd().await.unwrap().put(entries).await.unwrap();
     let kubeconfig = plane.kubeconfig_file(&Identity::Admin).unwrap();
     for format in [

@@ -6,13 +6,13 @@ use std::fs;
 use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
-use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::kubectl::run;
 use nodelife_tests::proxy::{Fault, FaultRule, Gate, Proxy};
-use nodelife_tests::{Identity, TIMEOUT, program, wait_until};
+use nodelife_tests::{Identity, TIMEOUT, TestNamespace, program, wait_until};
 use serde_json::json;
 
 use super::plane;
@@ -96,7 +96,7 @@ async fn a_wrong_date_opens_no_window() {
 }
 
 /// A node that does not want to be drained writes a time beyond all clocks and text that is no UTF-8
-/// into its own status.
+/// into its own status and that of its pods.
 #[tokio::test]
 async fn a_node_cannot_make_itself_unreadable() {
     let plane = plane().await;
@@ -104,28 +104,51 @@ async fn a_node_cannot_make_itself_unreadable() {
     for name in ["odd", "usual", "last"] {
         NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
     }
+    let namespace = TestNamespace::create(&plane, "odd-pods").await.unwrap();
+    let pod = PodFixture::new("odd").running_on("odd");
+    pod.create(&namespace).await.unwrap();
     let node = plane.node("odd").await.unwrap();
     let condition = json!({
         "type": "Odd", "status": "True", "reason": "PLACEHOLDER", "message": "PLACEHOLDER",
         "lastHeartbeatTime": "9999-12-31T23:59:59Z", "lastTransitionTime": "9999-12-31T23:59:59Z",
     });
-    let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+    let patch = Patch::Strategic(json!({"status": {"conditions": [&condition]}}));
     let parameters = PatchParams::default();
     let nodes: Api<DynamicObject> = Api::all_with(node.clone(), &ApiResource::erase::<Node>(&()));
     nodes
         .patch_status("odd", &parameters, &patch)
         .await
         .unwrap();
-    // kwok writes the status, too.
-    let write =
-        async || Ok((write_invalid_text(&node).await != StatusCode::CONFLICT).then_some(()));
-    wait_until("invalid text", TIMEOUT, write).await.unwrap();
+    let mut condition = condition;
+    condition
+        .as_object_mut()
+        .unwrap()
+        .remove("lastHeartbeatTime");
+    let patch = json!({"status": {"conditions": [condition], "startTime": "9999-12-31T23:59:59Z"}});
+    let resource = ApiResource::erase::<Pod>(&());
+    let pods: Api<DynamicObject> = Api::namespaced_with(node.clone(), &namespace.name, &resource);
+    let patch = Patch::Strategic(patch);
+    let patched = pods.patch_status("odd", &parameters, &patch);
+    patched.await.unwrap();
+    let pod = format!("/api/v1/namespaces/{}/pods/odd", namespace.name);
+    for path in ["/api/v1/nodes/odd", &pod] {
+        // kwok writes the status, too.
+        let write = async || {
+            let status = write_invalid_text(&node, path).await;
+            Ok((status != StatusCode::CONFLICT).then_some(()))
+        };
+        wait_until("invalid text", TIMEOUT, write).await.unwrap();
+    }
 
     let controller = scene.start("one");
     scene
-        .create("both", &json!({"nodes": ["odd", "usual"]}))
+        .create(
+            "both",
+            &json!({"nodes": ["odd", "usual"], "drain": {"force": true}}),
+        )
         .await;
     assert_eq!(scene.wait_for_end("both").await, 0);
+    assert_eq!(scene.pods_on(&namespace, &["odd"]).await, [""; 0]);
     scene.cancel("both").await;
     controller.terminate(TIMEOUT).await.unwrap();
     let drained = scene.nodelife(&["drain", "odd", "last"]).await;
@@ -144,8 +167,7 @@ async fn a_node_cannot_make_itself_unreadable() {
 }
 
 /// Puts bytes that are no UTF-8 into the message of a condition, as protobuf alone allows.
-async fn write_invalid_text(node: &Client) -> StatusCode {
-    let path = "/api/v1/nodes/odd";
+async fn write_invalid_text(node: &Client, path: &str) -> StatusCode {
     let protobuf = "application/vnd.kubernetes.protobuf";
     let request = http::Request::get(path)
         .header(ACCEPT, protobuf)

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use nodelife_tests::fixture::NodeFixture;
-use nodelife_tests::kubectl::run;
+use nodelife_tests::kubectl::{Output, run};
 use nodelife_tests::pki::{KeyAndCertificate, TestCa};
 use nodelife_tests::{ControlPlane, Identity, TIMEOUT, program, until};
 use rustls::pki_types::pem::PemObject as _;
@@ -30,6 +30,15 @@ struct FakeKubelet {
 
 impl FakeKubelet {
     async fn start(pair: &KeyAndCertificate) -> Self {
+        let body = r#"{"kubeletconfig":{"enableServer":true,"podsPerCore":7}}"#;
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        Self::answering(pair, answer).await
+    }
+
+    async fn answering(pair: &KeyAndCertificate, answer: String) -> Self {
         let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -48,7 +57,7 @@ impl FakeKubelet {
         server.spawn(async move {
             loop {
                 let (socket, _) = listener.accept().await.unwrap();
-                listen(socket, &acceptor, &ears).await;
+                listen(socket, &acceptor, &ears, &answer).await;
                 *count.lock().unwrap() += 1;
             }
         });
@@ -70,7 +79,7 @@ impl FakeKubelet {
     }
 }
 
-async fn listen(socket: TcpStream, acceptor: &TlsAcceptor, heard: &Mutex<String>) {
+async fn listen(socket: TcpStream, acceptor: &TlsAcceptor, heard: &Mutex<String>, answer: &str) {
     let Ok(mut socket) = acceptor.accept(socket).await else {
         return;
     };
@@ -83,9 +92,7 @@ async fn listen(socket: TcpStream, acceptor: &TlsAcceptor, heard: &Mutex<String>
         }
     }
     heard.lock().unwrap().push_str(&request);
-    let body = r#"{"kubeletconfig":{"enableServer":true,"podsPerCore":7}}"#;
-    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
-    let _ = socket.write_all(format!("{answer}{body}").as_bytes()).await;
+    let _ = socket.write_all(answer.as_bytes()).await;
     let _ = socket.shutdown().await;
 }
 
@@ -96,6 +103,14 @@ async fn add_node(controller: &Controller<'_>, name: &str, port: u16) {
     let status = json!({"status": {"addresses": address, "daemonEndpoints": endpoint}});
     let node = NodeFixture::new(name).patch(status);
     node.create(&controller.admin).await.unwrap();
+}
+
+/// The kubelet listens elsewhere now.
+async fn patch_port(controller: &Controller<'_>, node: &str, port: u16) {
+    let endpoint = json!({"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}});
+    let endpoint = endpoint.to_string();
+    let status = "--subresource=status";
+    run_kubectl(controller, ["patch", "node", node, status, "-p", &endpoint]).await;
 }
 
 /// What the token in a request is, and the only thing in it that is worth something.
@@ -185,6 +200,45 @@ async fn run_kubectl<'a>(controller: &Controller<'_>, words: impl IntoIterator<I
     done.success().unwrap();
 }
 
+/// Nobody follows it elsewhere, and no terminal and no memory obeys it.
+async fn whatever_it_answers(
+    plane: &ControlPlane,
+    controller: &Controller<'_>,
+    right: &KeyAndCertificate,
+    ask: impl AsyncFn(&[&str]) -> Output,
+) {
+    let evil = forged(plane, |_| "evil".to_owned()).remove(0);
+    let evil = FakeKubelet::start(&evil).await;
+    let spaces = " ".repeat(2 << 20);
+    let head = "HTTP/1.1 200 OK\r\ncontent-length:";
+    for (answer, said) in [
+        (
+            format!(
+                "HTTP/1.1 302 Found\r\nlocation: https://127.0.0.1:{}/configz\r\ncontent-length: 0\r\n\r\n",
+                evil.port
+            ),
+            "302 Found",
+        ),
+        (
+            format!("{head} {}\r\n\r\n{spaces}", spaces.len()),
+            "length limit exceeded",
+        ),
+        (
+            "HTTP/1.1 403 No\r\ncontent-length: 8\r\n\r\n\u{1b}[2Jgone".to_owned(),
+            "forbidden: [2Jgone",
+        ),
+        (format!("{head} 2\r\n\r\n[]"), "kubelet"),
+    ] {
+        let kubelet = FakeKubelet::answering(right, answer).await;
+        patch_port(controller, "victim", kubelet.port).await;
+        let output = ask(&["victim"]).await;
+        assert_eq!(output.status, Some(0), "{}", output.stderr);
+        assert!(output.stderr.contains(said), "{said}: {}", output.stderr);
+        assert!(!output.stderr.contains('\u{1b}'), "{:?}", output.stderr);
+    }
+    assert_eq!(*evil.connections.lock().unwrap(), 0);
+}
+
 #[tokio::test]
 async fn a_node_hears_no_token_that_is_worth_something() {
     let plane = ControlPlane::options().start().await.unwrap();
@@ -257,20 +311,11 @@ async fn a_node_hears_no_token_that_is_worth_something() {
     assert_eq!(beyond.collect::<Vec<_>>(), [""; 0], "{rights}");
     drop(kubelet);
 
+    whatever_it_answers(&plane, &controller, &right, ask).await;
+
     // The controller asks with such a token, too.
     let kubelet = FakeKubelet::start(&right).await;
-    let endpoint =
-        json!({"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port}}}});
-    let endpoint = endpoint.to_string();
-    let words = [
-        "patch",
-        "node",
-        "victim",
-        "--subresource=status",
-        "-p",
-        &endpoint,
-    ];
-    run_kubectl(&controller, words).await;
+    patch_port(&controller, "victim", kubelet.port).await;
     let evil = forged(&plane, |_| "other".to_owned()).remove(0);
     let evil = FakeKubelet::start(&evil).await;
     add_node(&controller, "other", evil.port).await;

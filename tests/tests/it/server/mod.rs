@@ -198,6 +198,48 @@ async fn invalid_reviews_get_their_status_and_harm_nobody() {
     assert!(metrics.contains("\nnodelife_panics_total 0\n"), "{metrics}");
 }
 
+/// A container's log has 50 MB: no text of a review fills it, nor the answer.
+#[tokio::test]
+async fn a_log_holds_the_beginning_of_each_text() {
+    let server = Server::start(&[]).await;
+    let begun = fs::metadata(server.program.log()).unwrap().len();
+    let text = "n".repeat(3 << 20);
+    let label = format!("node-restriction.kubernetes.io/{text}");
+    let labelled = json!({"metadata": {"name": "n1", "labels": {label: ""}}});
+    let texts = [
+        "/apiVersion",
+        "/request/uid",
+        "/request/operation",
+        "/request/name",
+        "/request/namespace",
+        "/request/subResource",
+        "/request/resource/group",
+        "/request/resource/version",
+        "/request/resource/resource",
+        "/request/userInfo/uid",
+    ];
+    let user = (
+        "/request/userInfo/username",
+        json!(format!("system:node:{text}")),
+    );
+    let texts = texts.map(|place| (place, json!(text))).into_iter();
+    let cases: Vec<_> = texts.chain([user, ("/request/object", labelled)]).collect();
+    for (place, value) in &cases {
+        let mut review: serde_json::Value = serde_json::from_slice(&review()).unwrap();
+        let (parent, field) = place.rsplit_once('/').unwrap();
+        review.pointer_mut(parent).unwrap()[field] = value.clone();
+        if *field == *"object" {
+            review["request"]["name"] = json!("n1");
+        }
+        let mut connection = server.connect(None).await.unwrap();
+        let answer = connection.post(PATH, review.to_string().as_bytes()).await;
+        let answer = answer.unwrap();
+        assert!(answer.body.len() < 4096, "{place}: {}", answer.body.len());
+    }
+    let written = fs::metadata(server.program.log()).unwrap().len() - begun;
+    assert!(written < 4096 * cases.len() as u64, "{written} bytes");
+}
+
 /// A node can make its own review too large, and must not get past the webhook by it.
 #[tokio::test]
 async fn a_review_that_is_too_large_gets_a_verdict_by_its_names() {
@@ -236,6 +278,7 @@ async fn a_client_ca_admits_only_its_own_certificates_of_one_name() {
     // The cluster's CA signs for kubelets, too.
     let kubelet = authority.client("system:node:n1", "x").unwrap();
     let prefixed = authority.client("kube-apiserver-2", "x").unwrap();
+    let serving = authority.server(&["kube-apiserver"], &[]).unwrap();
     let flags = ["--client-ca", file.path().to_str().unwrap()];
     let named = Server::launch(
         Arc::clone(&authority),
@@ -246,7 +289,8 @@ async fn a_client_ca_admits_only_its_own_certificates_of_one_name() {
     );
     let server = Server::launch(authority, free_address(), &flags, None, |_| ());
     server.ready().await;
-    for other in [None, Some(&stranger), Some(&kubelet), Some(&prefixed)] {
+    let certificates = [&stranger, &kubelet, &prefixed, &serving];
+    for other in certificates.into_iter().map(Some).chain([None]) {
         // In TLS 1.3 the refusal comes with the first answer.
         let asked = async { server.connect(other).await?.post(PATH, &review()).await };
         assert!(asked.await.is_err());
