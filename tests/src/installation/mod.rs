@@ -361,12 +361,11 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// How many lookups failed.
-    pub async fn failed_lookups(&self) -> Result<u64> {
+    /// How many lookups had this result.
+    pub async fn lookups(&self, result: &str) -> Result<u64> {
         let text = balancer::get(self.health, "/metrics").await?;
-        let count = text.lines().find_map(|line| {
-            line.strip_prefix("nodelife_admission_lookups_total{result=\"failed\"} ")
-        });
+        let series = format!("nodelife_admission_lookups_total{{result=\"{result}\"}} ");
+        let count = text.lines().find_map(|line| line.strip_prefix(&series));
         Ok(count.map_or(Ok(0), str::parse)?)
     }
 

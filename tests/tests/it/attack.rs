@@ -9,11 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use kube::Client;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount};
+use kube::api::{Api, PostParams};
+use kube::{Client, Resource};
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::https::{NAME, TlsClient, head};
 use nodelife_tests::installation::{Balancer, Replica};
 use nodelife_tests::{ControlPlane, Installation, port};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpSocket, TcpStream};
@@ -53,17 +57,20 @@ enum Attack {
     ForgedReviews,
     /// Each has the webhook ask the API server.
     Lookups,
+    /// Each has it ask for 62 objects.
+    Claims,
     HealthPort,
 }
 
 impl Attack {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::SilentTls,
         Self::SilentTcp,
         Self::PromisedBodies,
         Self::ByteASecond,
         Self::ForgedReviews,
         Self::Lookups,
+        Self::Claims,
         Self::HealthPort,
     ];
 
@@ -72,7 +79,7 @@ impl Attack {
             Self::SilentTls | Self::SilentTcp | Self::HealthPort => 2_000,
             Self::PromisedBodies | Self::ByteASecond => 200,
             Self::ForgedReviews => 10,
-            Self::Lookups => 40,
+            Self::Lookups | Self::Claims => 40,
         }
     }
 }
@@ -83,6 +90,8 @@ struct Attacker {
     /// Where each replica answers over TLS, and where it answers probes.
     replicas: Vec<(SocketAddr, SocketAddr)>,
     forged: Vec<Vec<u8>>,
+    lookup: Vec<u8>,
+    claims: Vec<u8>,
 }
 
 impl Attacker {
@@ -119,17 +128,14 @@ impl Attacker {
                     connection.post(PATH, body).await?;
                 }
             }
-            Attack::Lookups => {
-                let eviction = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-                    "request": {"uid": "u", "operation": "CREATE", "name": "p", "namespace": "default",
-                        "resource": {"group": "", "version": "v1", "resource": "pods"},
-                        "subResource": "eviction", "object": {},
-                        "userInfo": {"username": "system:node:n1", "groups": ["system:nodes"]}}});
+            Attack::Lookups | Attack::Claims => {
+                let (path, body) = match attack {
+                    Attack::Lookups => (PATH, &self.lookup),
+                    _ => ("/mutate?timeout=30s", &self.claims),
+                };
                 let mut connection = tls().await?;
                 loop {
-                    connection
-                        .post(PATH, eviction.to_string().as_bytes())
-                        .await?;
+                    connection.post(path, body).await?;
                 }
             }
             Attack::HealthPort => {
@@ -140,6 +146,68 @@ impl Attacker {
         }
         Ok(())
     }
+}
+
+/// A node creates the subresource of an object of this name.
+fn creation(resource: &str, subresource: &str, name: &str, object: &Value) -> Vec<u8> {
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u", "operation": "CREATE", "name": name, "namespace": "default",
+        "resource": {"group": "", "version": "v1", "resource": resource},
+        "subResource": subresource, "object": object,
+        "userInfo": {"username": "system:node:writer-0", "groups": ["system:nodes"]}}})
+    .to_string()
+    .into_bytes()
+}
+
+/// The review of a token for a pod with 30 claims, none of whose drivers asks for such a token.
+async fn claims(admin: &Client) -> Vec<u8> {
+    let mut volumes = Vec::new();
+    for index in 0..30 {
+        let (claim, volume) = (format!("claim-{index}"), format!("volume-{index}"));
+        let access = json!(["ReadWriteOnce"]);
+        let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": access,
+            "csi": {"driver": "driver.example.com", "volumeHandle": volume},
+            "claimRef": {"namespace": "default", "name": claim}});
+        let object = json!({"metadata": {"name": volume}, "spec": spec});
+        create::<PersistentVolume>(Api::all(admin.clone()), object).await;
+        let spec = json!({"accessModes": access, "volumeName": volume,
+            "resources": {"requests": {"storage": "1Gi"}}});
+        let object = json!({"metadata": {"name": claim}, "spec": spec});
+        create::<PersistentVolumeClaim>(Api::default_namespaced(admin.clone()), object).await;
+        volumes.push(json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}}));
+    }
+    let uid = pod(admin, "claims", "writer-0", &volumes).await;
+    let bound = json!({"apiVersion": "v1", "kind": "Pod", "name": "claims", "uid": uid});
+    let object = json!({"spec": {"audiences": ["elsewhere"], "boundObjectRef": bound}});
+    creation("serviceaccounts", "token", "default", &object)
+}
+
+async fn create<K>(api: Api<K>, object: Value) -> String
+where
+    K: Resource + Clone + Serialize + DeserializeOwned + std::fmt::Debug,
+{
+    let object = serde_json::from_value(object).unwrap();
+    let created = api.create(&PostParams::default(), &object).await.unwrap();
+    created.meta().uid.clone().unwrap()
+}
+
+/// The UID of a new pod on a node.
+async fn pod(admin: &Client, name: &str, node: &str, volumes: &[Value]) -> String {
+    let spec = json!({"nodeName": node, "serviceAccountName": "default", "volumes": volumes,
+        "containers": [{"name": "c", "image": "i"}]});
+    let object = json!({"metadata": {"name": name}, "spec": spec});
+    create::<Pod>(Api::default_namespaced(admin.clone()), object).await
+}
+
+/// A node asks for the token of its pod: the webhook looks the pod up.
+async fn token(client: &Client, node: &str, uid: &str) {
+    let bound = json!({"apiVersion": "v1", "kind": "Pod", "name": node, "uid": uid});
+    let request = json!({"metadata": {}, "spec": {"audiences": [], "boundObjectRef": bound}});
+    let request = serde_json::from_value(request).unwrap();
+    let accounts: Api<ServiceAccount> = Api::default_namespaced(client.clone());
+    let params = PostParams::default();
+    let asked = accounts.create_token_request("default", &params, &request);
+    asked.await.unwrap();
 }
 
 /// Reviews whose bytes would become the largest structures: `resource`, `user`, and the old and
@@ -196,13 +264,19 @@ fn forged() -> Vec<Vec<u8>> {
     .into()
 }
 
+/// The name of a node, its client, and the UID of its pod.
+type Writer = (String, Client, String);
+
 /// Writes of all nodes until `end`; returns how long they took, the longest last.
-async fn writes(nodes: &[(String, Client)], end: Instant) -> Vec<Duration> {
-    let writers = nodes.iter().map(|(name, client)| async move {
+async fn writes(nodes: &[Writer], end: Instant) -> Vec<Duration> {
+    let writers = nodes.iter().map(|(name, client, pod)| async move {
         let mut took = Vec::new();
         while Instant::now() < end {
             let begun = Instant::now();
             publish(client, name, took.len() as u64).await.unwrap();
+            took.push(begun.elapsed());
+            let begun = Instant::now();
+            token(client, name, pod).await;
             took.push(begun.elapsed());
             tokio::time::sleep(PAUSE).await;
         }
@@ -217,7 +291,7 @@ async fn writes(nodes: &[(String, Client)], end: Instant) -> Vec<Duration> {
 async fn withstand(
     attack: Attack,
     attacker: &Arc<Attacker>,
-    nodes: &[(String, Client)],
+    nodes: &[Writer],
     replicas: &mut [Replica],
 ) {
     // Not on the threads of the writers.
@@ -281,6 +355,9 @@ async fn nobody_in_the_pod_network_mutes_the_webhook() {
         replicas.push(replica);
     }
     installation.injected().await.unwrap();
+    let account = json!({"metadata": {"name": "default"}});
+    let accounts: Api<ServiceAccount> = Api::default_namespaced(installation.admin.clone());
+    create(accounts, account).await;
     let mut nodes = Vec::new();
     for index in 0..WRITERS {
         let name = format!("writer-{index}");
@@ -288,7 +365,10 @@ async fn nobody_in_the_pod_network_mutes_the_webhook() {
         fixture.create(&installation.admin).await.unwrap();
         let client = plane.node(&name).await.unwrap();
         accepted(&client, &name).await;
-        nodes.push((name, client));
+        let source = json!({"serviceAccountToken": {"path": "token"}});
+        let volume = json!({"name": "token", "projected": {"sources": [source]}});
+        let uid = pod(&installation.admin, &name, &name, &[volume]).await;
+        nodes.push((name, client, uid));
     }
     let ca = fs::read_to_string(replicas[0].mount.folder().join("ca.crt")).unwrap();
     let attacker = Arc::new(Attacker {
@@ -298,7 +378,16 @@ async fn nobody_in_the_pod_network_mutes_the_webhook() {
             .map(|one| (one.address, one.health))
             .collect(),
         forged: forged(),
+        lookup: creation("pods", "eviction", "p", &json!({})),
+        claims: claims(&installation.admin).await,
     });
+    // A forged review is one that has everything looked up.
+    let before = replicas[0].lookups("found").await.unwrap();
+    let mut connection = attacker.tls.connect(replicas[0].address).await.unwrap();
+    let answer = connection.post("/mutate?timeout=30s", &attacker.claims);
+    assert_eq!(answer.await.unwrap().status, 200);
+    let found = replicas[0].lookups("found").await.unwrap() - before;
+    assert!(found > 60, "{found} lookups");
     for attack in Attack::ALL {
         withstand(attack, &attacker, &nodes, &mut replicas).await;
     }

@@ -53,14 +53,14 @@ async fn the_failure_policy_decides_without_a_lookup() {
     )
     .by_node("n1");
     let outcome = async |code: u16, words: &str| {
-        let before = replica.failed_lookups().await.unwrap();
+        let before = replica.lookups("failed").await.unwrap();
         until("the token request", async || {
             let response = token.send(&admin).await?;
             anyhow::ensure!(
                 response.code == code && response.message.contains(words),
                 "{response:?}"
             );
-            let failed = replica.failed_lookups().await?;
+            let failed = replica.lookups("failed").await?;
             anyhow::ensure!(failed > before, "{failed} failed lookups, {before} before");
             Ok(Some(()))
         })
