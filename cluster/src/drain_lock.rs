@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use http::Method;
 use nodelife_core::node_marks::{
     FIELD_MANAGER, LOCK_HELD, LOCK_LABEL, LOCK_LEASE, LOCK_NAMESPACE, LOCK_NODES, Lock,
 };
@@ -68,9 +67,8 @@ impl Cluster {
             "metadata": {"uid": lock.uid, "labels": {LOCK_LABEL: LOCK_HELD}},
             "spec": {"renewTime": self.renew_time()},
         });
-        let call = Call::on(Method::PATCH, "patch", locks().named(&lock.name))
-            .with_query("fieldManager", FIELD_MANAGER)
-            .with_json("application/merge-patch+json", &body)?;
+        let target = locks().named(&lock.name);
+        let call = Call::patch(target, "application/merge-patch+json", &body)?;
         self.read(&call).await.map(drop)
     }
 
@@ -80,13 +78,7 @@ impl Cluster {
         name: &str,
         preconditions: &Value,
     ) -> Result<bool, ApiError> {
-        let body = json!({
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": preconditions,
-        });
-        let call = Call::on(Method::DELETE, "delete", locks().named(name))
-            .with_json("application/json", &body)?;
+        let call = Call::delete(locks().named(name), preconditions)?;
         match self.read(&call).await {
             Ok(_) | Err(ApiError::NotFound(_)) => Ok(true),
             Err(ApiError::Conflict(_)) => Ok(false),

@@ -1,6 +1,5 @@
 //! Reads and writes NodeMaintenance objects.
 
-use http::Method;
 use nodelife_core::node_maintenance::{
     Approval, KIND, MaintenanceSpec, MaintenanceStatus, NodeMaintenance,
 };
@@ -73,9 +72,7 @@ impl Cluster {
             {"op": "test", "path": "/metadata/uid", "value": meta.uid},
             {"op": "add", "path": "/status", "value": status},
         ]);
-        let call = Call::on(Method::PATCH, "patch", target)
-            .with_query("fieldManager", FIELD_MANAGER)
-            .with_json("application/json-patch+json", &body)?;
+        let call = Call::patch(target, "application/json-patch+json", &body)?;
         self.read(&call).await?.json(&call)
     }
 
@@ -105,9 +102,7 @@ impl Cluster {
             "finalizers": finalizers,
         }});
         let target = NODE_MAINTENANCES.all().named(&meta.name);
-        let call = Call::on(Method::PATCH, "patch", target)
-            .with_query("fieldManager", FIELD_MANAGER)
-            .with_json("application/merge-patch+json", &body)?;
+        let call = Call::patch(target, "application/merge-patch+json", &body)?;
         self.read(&call).await.map(drop)
     }
 
@@ -118,19 +113,8 @@ impl Cluster {
     /// By what the status means.
     pub async fn delete_maintenance(&self, maintenance: &NodeMaintenance) -> Result<(), ApiError> {
         let meta = &maintenance.metadata;
-        let call = Call::on(
-            Method::DELETE,
-            "delete",
-            NODE_MAINTENANCES.all().named(&meta.name),
-        )
-        .with_json(
-            "application/json",
-            &json!({
-                "apiVersion": "v1",
-                "kind": "DeleteOptions",
-                "preconditions": {"uid": meta.uid},
-            }),
-        )?;
+        let target = NODE_MAINTENANCES.all().named(&meta.name);
+        let call = Call::delete(target, &json!({"uid": meta.uid}))?;
         self.read(&call).await.map(drop)
     }
 }

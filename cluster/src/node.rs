@@ -1,9 +1,8 @@
 //! Patches of nodes, with minimal bodies.
 
-use http::Method;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};
-use nodelife_core::node_marks::{ConditionChange, FIELD_MANAGER};
+use nodelife_core::node_marks::ConditionChange;
 use nodelife_core::object::{Node, Taint};
 use serde_json::{Map, Value, json};
 
@@ -78,9 +77,8 @@ impl Cluster {
         patch: &NodePatch,
         dry_run: bool,
     ) -> Result<Node, ApiError> {
-        let mut call = Call::on(Method::PATCH, "patch", NODES.all().named(name))
-            .with_query("fieldManager", FIELD_MANAGER)
-            .with_json("application/merge-patch+json", &patch.body())?;
+        let target = NODES.all().named(name);
+        let mut call = Call::patch(target, "application/merge-patch+json", &patch.body())?;
         if dry_run {
             call = call.with_query("dryRun", "All");
         }
@@ -99,12 +97,8 @@ impl Cluster {
         change: &ConditionChange,
     ) -> Result<(), ApiError> {
         let target = NODES.all().named(&node.metadata.name).at("status");
-        let call = Call::on(Method::PATCH, "patch", target)
-            .with_query("fieldManager", FIELD_MANAGER)
-            .with_json(
-                "application/strategic-merge-patch+json",
-                &conditions_body(node, change),
-            )?;
+        let body = conditions_body(node, change);
+        let call = Call::patch(target, "application/strategic-merge-patch+json", &body)?;
         self.read(&call).await.map(drop)
     }
 
@@ -117,16 +111,12 @@ impl Cluster {
         node: &Node,
         annotation: (&str, &str),
     ) -> Result<Option<Node>, ApiError> {
-        let call = json_patch_call(&node.metadata.name, &cordon(node, annotation))?;
+        let target = NODES.all().named(&node.metadata.name);
+        let patch = cordon(node, annotation);
+        let call = Call::patch(target, "application/json-patch+json", &patch)?;
         let answer = applied(self.read(&call).await)?;
         answer.map(|answer| answer.json(&call)).transpose()
     }
-}
-
-fn json_patch_call(node: &str, patch: &Patch) -> Result<Call, ApiError> {
-    Call::on(Method::PATCH, "patch", NODES.all().named(node))
-        .with_query("fieldManager", FIELD_MANAGER)
-        .with_json("application/json-patch+json", patch)
 }
 
 /// The answer to a JSON patch; None if one of its tests failed

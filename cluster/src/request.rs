@@ -11,9 +11,11 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
+use nodelife_core::node_marks::FIELD_MANAGER;
 use nodelife_core::response::ApiResponse;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::client::Cluster;
@@ -92,6 +94,27 @@ impl Call {
     /// [`ApiError::Malformed`] if `body` does not serialise.
     pub fn create<B: Serialize>(target: Target, body: &B) -> Result<Self, ApiError> {
         Self::on(Method::POST, "create", target).with_json("application/json", body)
+    }
+
+    /// Patches an object; `content_type` is that of the patch.
+    pub(crate) fn patch<B: Serialize>(
+        target: Target,
+        content_type: &'static str,
+        body: &B,
+    ) -> Result<Self, ApiError> {
+        Self::on(Method::PATCH, "patch", target)
+            .with_query("fieldManager", FIELD_MANAGER)
+            .with_json(content_type, body)
+    }
+
+    /// Deletes an object that meets `preconditions`.
+    pub(crate) fn delete(target: Target, preconditions: &Value) -> Result<Self, ApiError> {
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": preconditions,
+        });
+        Self::on(Method::DELETE, "delete", target).with_json("application/json", &options)
     }
 
     #[must_use]
