@@ -1,7 +1,7 @@
 //! The webhook's certificates: a CA, a leaf, and a rotation that fails no call.
 //!
 //! ```text
-//! cluster ──read──▶ Observed ──step(history, now)──▶ Actions ──write──▶ cluster
+//! cluster ──read──▶ Observed ──step(Situation)──▶ Actions ──write──▶ cluster
 //! ```
 //!
 //! [`step`] decides, and knows neither a client nor a key; [`Rotator`] reads the cluster, calls it
@@ -35,5 +35,5 @@ pub use lifetimes::Lifetimes;
 pub use names::ObjectNames;
 pub use observed::{Configuration, Now, Observed, Rotation, Serving};
 pub use rotator::{Report, Rotator, RotatorStatus};
-pub use step::{RotationAction, step};
+pub use step::{RotationAction, Situation, step};
 pub use trust::{Trust, trust};

@@ -17,7 +17,7 @@ use crate::leaf::Leaf;
 use crate::lifetimes::Lifetimes;
 use crate::names::ObjectNames;
 use crate::observed::{Now, Observed};
-use crate::step::{RotationAction, repairs, step};
+use crate::step::{RotationAction, Situation, repairs, step};
 use crate::store::{CaSecret, Reading, Store};
 
 /// One pass reads and writes a few objects; an API server that takes longer than this for it is
@@ -90,7 +90,13 @@ impl Rotator {
         self.history.note(&observed, self.started.elapsed());
         let mut done = Vec::new();
         let mut failed = None;
-        let mut actions = VecDeque::from(step(&observed, &self.history, now, &self.lifetimes));
+        let situation = Situation {
+            observed: &observed,
+            history: &self.history,
+            now,
+            lifetimes: &self.lifetimes,
+        };
+        let mut actions = VecDeque::from(step(&situation));
         while let Some(action) = actions.pop_front() {
             match self.carry_out(&action, &seen, now.wall).await {
                 Ok(()) => {
@@ -104,12 +110,11 @@ impl Rotator {
                     // Whoever refuses one write, such as an immutable Secret, keeps nothing else from
                     // being repaired. An adoption is no such case: the present bundle would cut off the
                     // leaf that is served.
-                    let (history, lifetimes) = (&self.history, &self.lifetimes);
                     if let RotationAction::Stage
                     | RotationAction::Promote
                     | RotationAction::Retire(_) = action
                     {
-                        actions.extend(repairs(&observed, history, now, lifetimes));
+                        actions.extend(repairs(&situation));
                     }
                     tracing::warn!(?action, error = %with_causes(&error), "failed");
                     failed.get_or_insert(error);

@@ -24,43 +24,42 @@ pub enum RotationAction {
     Issue,
 }
 
+/// What a decision goes by.
+pub struct Situation<'a> {
+    pub observed: &'a Observed,
+    pub history: &'a History,
+    pub now: Now,
+    pub lifetimes: &'a Lifetimes,
+}
+
 /// The actions that are due.
 ///
 /// A change of the CA's Secret is returned alone: further actions are decided after the next read, or by
 /// `repairs` if the change fails. Writes to the other objects are independent.
-pub fn step(
-    observed: &Observed,
-    history: &History,
-    now: Now,
-    lifetimes: &Lifetimes,
-) -> Vec<RotationAction> {
-    let Some(rotation) = &observed.rotation else {
-        return vec![RotationAction::Found(survivors(observed, now))];
+pub fn step(situation: &Situation<'_>) -> Vec<RotationAction> {
+    let Some(rotation) = &situation.observed.rotation else {
+        let kept = survivors(situation.observed, situation.now);
+        return vec![RotationAction::Found(kept)];
     };
-    if let Some(action) = turn(rotation, observed, history, now, lifetimes) {
-        return vec![action];
+    match turn(rotation, situation) {
+        Some(action) => vec![action],
+        None => repairs(situation),
     }
-    repairs(observed, history, now, lifetimes)
 }
 
 /// The actions that are due as long as the CA's Secret stays as it is.
-pub(crate) fn repairs(
-    observed: &Observed,
-    history: &History,
-    now: Now,
-    lifetimes: &Lifetimes,
-) -> Vec<RotationAction> {
-    let Some(rotation) = &observed.rotation else {
+pub(crate) fn repairs(situation: &Situation<'_>) -> Vec<RotationAction> {
+    let Some(rotation) = &situation.observed.rotation else {
         return Vec::new();
     };
-    let mut actions: Vec<RotationAction> = observed
-        .configurations
+    let configurations = &situation.observed.configurations;
+    let mut actions: Vec<RotationAction> = configurations
         .iter()
         .enumerate()
         .filter(|(_, one)| !one.matches(&rotation.bundle))
         .map(|(index, _)| RotationAction::Publish(index))
         .collect();
-    if issue(rotation, observed, history, now, lifetimes) {
+    if issue(rotation, situation) {
         actions.push(RotationAction::Issue);
     }
     actions
@@ -90,32 +89,27 @@ fn survivors(observed: &Observed, now: Now) -> Vec<Fingerprint> {
 }
 
 /// The next change of the CA's Secret.
-fn turn(
-    rotation: &Rotation,
-    observed: &Observed,
-    history: &History,
-    now: Now,
-    lifetimes: &Lifetimes,
-) -> Option<RotationAction> {
+fn turn(rotation: &Rotation, situation: &Situation<'_>) -> Option<RotationAction> {
+    let (observed, now) = (situation.observed, situation.now.wall);
     if let Some(serving) = &observed.serving
         && !rotation.trusts(serving.issuer.id)
-        && serving.issuer.not_after > now.wall
+        && serving.issuer.not_after > now
         && !observed.configurations.is_empty()
         && observed.everywhere(serving.issuer.id)
     {
         return Some(RotationAction::Adopt(serving.issuer.id));
     }
     match &rotation.next {
-        Some(next) if !next.valid(now.wall) => return Some(RotationAction::Stage),
-        Some(next) if published_long_enough(next, history, now, lifetimes) => {
+        Some(next) if !next.valid(now) => return Some(RotationAction::Stage),
+        Some(next) if published_long_enough(next, situation) => {
             return Some(RotationAction::Promote);
         }
-        None if !rotation.signer.valid(now.wall) || rotation.signer.aged(now.wall, 1, 2) => {
+        None if !rotation.signer.valid(now) || rotation.signer.aged(now, 1, 2) => {
             return Some(RotationAction::Stage);
         }
         Some(_) | None => {}
     }
-    let dead = retired(rotation, history, now, lifetimes);
+    let dead = retired(rotation, situation);
     (!dead.is_empty()).then_some(RotationAction::Retire(dead))
 }
 
@@ -124,15 +118,10 @@ fn turn(
 /// The last leaf of a former signer was issued before the promotion, so it has expired one leaf's
 /// life later. A wall clock that jumped ahead could suggest that too early, so the servers must
 /// also have had time to load a leaf of the signer.
-fn retired(
-    rotation: &Rotation,
-    history: &History,
-    now: Now,
-    lifetimes: &Lifetimes,
-) -> Vec<Fingerprint> {
-    let settled = history
-        .served(rotation.signer.id, now)
-        .is_some_and(|long| long >= lifetimes.propagation.unsigned_abs());
+fn retired(rotation: &Rotation, situation: &Situation<'_>) -> Vec<Fingerprint> {
+    let (now, lifetimes) = (situation.now, situation.lifetimes);
+    let served = situation.history.served(rotation.signer.id, now);
+    let settled = served.is_some_and(|long| long >= lifetimes.propagation.unsigned_abs());
     let over = now.wall.duration_since(rotation.promoted) >= lifetimes.retirement();
     if !settled || !over {
         return Vec::new();
@@ -148,15 +137,10 @@ fn retired(
 }
 
 /// Whether a new leaf has to be signed.
-fn issue(
-    rotation: &Rotation,
-    observed: &Observed,
-    history: &History,
-    now: Now,
-    lifetimes: &Lifetimes,
-) -> bool {
+fn issue(rotation: &Rotation, situation: &Situation<'_>) -> bool {
+    let (observed, now) = (situation.observed, situation.now.wall);
     let signer = &rotation.signer;
-    if !signer.valid(now.wall) {
+    if !signer.valid(now) {
         // Its leaf would be refused as well; the next CA is coming.
         return false;
     }
@@ -167,19 +151,13 @@ fn issue(
         Some(serving) if !rotation.trusts(serving.issuer.id) => everywhere,
         // The leaf and its successor have the same CA.
         Some(serving) if serving.issuer.id == signer.id => {
-            everywhere && (!serving.leaf.valid(now.wall) || serving.leaf.aged(now.wall, 2, 3))
+            everywhere && (!serving.leaf.valid(now) || serving.leaf.aged(now, 2, 3))
         }
-        Some(_) => published_long_enough(signer, history, now, lifetimes),
+        Some(_) => published_long_enough(signer, situation),
     }
 }
 
-fn published_long_enough(
-    certificate: &Certificate,
-    history: &History,
-    now: Now,
-    lifetimes: &Lifetimes,
-) -> bool {
-    history
-        .published(certificate.id, now)
-        .is_some_and(|long| long >= lifetimes.propagation.unsigned_abs())
+fn published_long_enough(certificate: &Certificate, situation: &Situation<'_>) -> bool {
+    let published = situation.history.published(certificate.id, situation.now);
+    published.is_some_and(|long| long >= situation.lifetimes.propagation.unsigned_abs())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nodelife_certs::{
     Certificate, Configuration, Fingerprint, History, Now, Observed, Rotation, RotationAction,
-    Serving, step,
+    Serving, Situation, step,
 };
 
 use crate::Tally;
@@ -135,7 +135,12 @@ impl Writer {
             .collect();
         self.log.push((self.began, world.time, everywhere));
         self.history.note(observed, self.steady(world.time));
-        let actions = step(observed, &self.history, self.now, &world.lifetimes);
+        let actions = step(&Situation {
+            observed,
+            history: &self.history,
+            now: self.now,
+            lifetimes: &world.lifetimes,
+        });
         self.phase = Phase::Writing(actions.into());
     }
 
