@@ -110,24 +110,31 @@ fn plain(status: StatusCode, text: String) -> Answer {
 
 /// An HTTP error without a verdict.
 struct Rejection {
-    status: StatusCode,
     reason: Rejected,
     text: String,
 }
 
 impl Rejection {
-    fn new(status: StatusCode, reason: Rejected, text: impl Into<String>) -> Self {
-        Self {
-            status,
-            reason,
-            text: shown(&text.into()).to_owned(),
+    fn new(reason: Rejected, text: &str) -> Self {
+        let text = shown(text).to_owned();
+        Self { reason, text }
+    }
+
+    fn status(&self) -> StatusCode {
+        match self.reason {
+            Rejected::BadReview => StatusCode::BAD_REQUEST,
+            Rejected::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Rejected::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Rejected::BadContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Rejected::TooBusy | Rejected::LookupFailed => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
     fn into_response(self) -> Answer {
-        let mut response = plain(self.status, self.text + "\n");
+        let status = self.status();
+        let mut response = plain(status, self.text + "\n");
         let headers = response.headers_mut();
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+        if status == StatusCode::SERVICE_UNAVAILABLE {
             // Keep the connection: a new handshake would only add load.
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         } else {
@@ -154,7 +161,7 @@ async fn isolated(
         Ok(Err(refusal)) => {
             metrics.rejected(refusal.reason);
             tracing::warn!(
-                status = refusal.status.as_u16(),
+                status = refusal.status().as_u16(),
                 error = refusal.text,
                 "rejected a call without a verdict"
             );
@@ -188,24 +195,16 @@ where
     if !share.begin() {
         return Err(too_busy());
     }
-    let review = Review::begin(&bytes).map_err(|error| {
-        Rejection::new(
-            StatusCode::BAD_REQUEST,
-            Rejected::BadReview,
-            error.to_string(),
-        )
-    })?;
+    let review = Review::begin(&bytes)
+        .map_err(|error| Rejection::new(Rejected::BadReview, &error.to_string()))?;
     let deadline = begun + time_for_lookups(timeout);
     let decision = verdict(state, &review, phase, peer, deadline).await;
     if let Verdict::Deny(denial) = &decision.verdict
         && denial.reason == StatusReason::ServiceUnavailable
     {
         // Not a verdict: another replica or `failurePolicy` decides.
-        return Err(Rejection::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            Rejected::LookupFailed,
-            denial.to_string(),
-        ));
+        let text = denial.to_string();
+        return Err(Rejection::new(Rejected::LookupFailed, &text));
     }
     // The uid and either a short status or a patch of two tolerations.
     let mut answer = Vec::with_capacity(768);
@@ -220,11 +219,8 @@ fn expected_length(headers: &HeaderMap) -> Result<usize, Rejection> {
         .get(CONTENT_TYPE)
         .map_or(&b""[..], HeaderValue::as_bytes);
     if !kind.starts_with(b"application/json") {
-        return Err(Rejection::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Rejected::BadContentType,
-            "expected application/json",
-        ));
+        let text = "expected application/json";
+        return Err(Rejection::new(Rejected::BadContentType, text));
     }
     let length = headers
         .get(CONTENT_LENGTH)
@@ -238,15 +234,11 @@ fn expected_length(headers: &HeaderMap) -> Result<usize, Rejection> {
 
 fn too_large() -> Rejection {
     let text = format!("the body exceeds the limit of {LARGEST_SENT} bytes");
-    Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, Rejected::TooLarge, text)
+    Rejection::new(Rejected::TooLarge, &text)
 }
 
 fn too_busy() -> Rejection {
-    Rejection::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        Rejected::TooBusy,
-        "too many concurrent reviews",
-    )
+    Rejection::new(Rejected::TooBusy, "too many concurrent reviews")
 }
 
 async fn read_body(
@@ -256,13 +248,8 @@ async fn read_body(
     share: &mut Share,
 ) -> Result<Bytes, Rejection> {
     let read = soon(limit, receive(body, expected, share)).await;
-    read.unwrap_or_else(|_| {
-        Err(Rejection::new(
-            StatusCode::REQUEST_TIMEOUT,
-            Rejected::TooSlow,
-            "timed out reading the body",
-        ))
-    })
+    let slow = || Rejection::new(Rejected::TooSlow, "timed out reading the body");
+    read.unwrap_or_else(|_| Err(slow()))
 }
 
 /// The body, whose bytes count against `share` as they arrive. Of a body that is too large, the
@@ -274,10 +261,7 @@ async fn receive(
 ) -> Result<Bytes, Rejection> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let early = |_| {
-            let text = "the body ended early";
-            Rejection::new(StatusCode::BAD_REQUEST, Rejected::BadReview, text)
-        };
+        let early = |_| Rejection::new(Rejected::BadReview, "the body ended early");
         let Ok(data) = frame.map_err(early)?.into_data() else {
             continue;
         };
