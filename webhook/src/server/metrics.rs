@@ -145,55 +145,36 @@ impl Metrics {
         let mut registry = Registry::with_prefix("nodelife");
         let durations: Family<Label<Endpoint>, Histogram> =
             Family::new_with_constructor(|| Histogram::new(DURATIONS));
-        let requests = register(&mut registry, "admission_requests", "Reviews answered");
         registry.register_with_unit(
             "admission_duration",
             "Time from the head of a review to its response",
             Unit::Seconds,
             durations.clone(),
         );
-        let in_flight = register(
-            &mut registry,
-            "admission_in_flight",
-            "Reviews being answered",
-        );
         let bytes = Histogram::new([1e3, 4e3, 16e3, 64e3, 256e3, 1e6, 4e6, 8e6]);
         registry.register("admission_request_bytes", "Size of reviews", bytes.clone());
-        let rejected = register(
-            &mut registry,
-            "admission_rejected_input",
-            "Calls without a verdict",
-        );
-        let panics = register(&mut registry, "panics", "Panics while handling a review");
-        let lookups = register(&mut registry, "admission_lookups", "Lookups of objects");
-        let handshakes = register(&mut registry, "tls_handshakes", "TLS handshakes");
-        let reloads = register(
-            &mut registry,
-            "certificate_reloads",
-            "New certificates found",
-        );
-        let expiry = register(
-            &mut registry,
-            "certificate_expiry_timestamp_seconds",
-            "When the certificate expires",
-        );
         registry.register(
             "build",
             "Version of the program",
             Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
         );
+        let all = &mut registry;
         Self {
-            registry,
-            requests,
+            requests: register(all, "admission_requests", "Reviews answered"),
             durations,
-            in_flight,
+            in_flight: register(all, "admission_in_flight", "Reviews being answered"),
             bytes,
-            rejected,
-            panics,
-            lookups,
-            handshakes,
-            reloads,
-            expiry,
+            rejected: register(all, "admission_rejected_input", "Calls without a verdict"),
+            panics: register(all, "panics", "Panics while handling a review"),
+            lookups: register(all, "admission_lookups", "Lookups of objects"),
+            handshakes: register(all, "tls_handshakes", "TLS handshakes"),
+            reloads: register(all, "certificate_reloads", "New certificates found"),
+            expiry: register(
+                all,
+                "certificate_expiry_timestamp_seconds",
+                "When the certificate expires",
+            ),
+            registry,
         }
     }
 
