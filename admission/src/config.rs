@@ -123,28 +123,10 @@ impl MinorVersion {
         self.0 >= 33
     }
 
-    /// `PodCertificateRequest` is served by default since 1.37.
-    fn has_pod_certificate_requests(self) -> bool {
-        self.0 >= 37
-    }
-
-    /// The signer of a pod's certificate is checked since 1.37.
-    pub(crate) fn checks_signers(self) -> bool {
-        self.0 >= 37
-    }
-
-    /// `status.nodeAllocatableResourceClaimStatuses` of a pod is compared since 1.37.
-    pub(crate) fn compares_allocatable_claims(self) -> bool {
-        self.0 >= 37
-    }
-
-    /// `csinodes/status` is there since 1.37.
-    pub(crate) fn checks_csi_node_status(self) -> bool {
-        self.0 >= 37
-    }
-
-    /// Since 1.37, the refusal of an audience names the user before the audience.
-    pub(crate) fn words_access_first(self) -> bool {
+    /// Since 1.37, `PodCertificateRequest` is served by default, the signer of a pod's certificate is
+    /// checked, a pod's `status.nodeAllocatableResourceClaimStatuses` is compared, there is
+    /// `csinodes/status`, and the refusal of an audience names the user before the audience.
+    pub(crate) fn is_1_37_or_later(self) -> bool {
         self.0 >= 37
     }
 }
@@ -218,7 +200,7 @@ impl NodeRestrictionConfig {
     /// Whether `PodCertificateRequest` is served.
     pub(crate) fn has_pod_certificate_requests(&self) -> bool {
         let named = self.pod_certificate_requests;
-        named.unwrap_or_else(|| self.version().has_pod_certificate_requests())
+        named.unwrap_or_else(|| self.version().is_1_37_or_later())
     }
 }
 

@@ -117,7 +117,7 @@ pub(super) fn check_csi_node(request: &NodeRequest<'_, '_>) -> Result<(), Denial
             message.to_owned(),
         ));
     }
-    if request.subresource() == "status" && request.policy.version().checks_csi_node_status() {
+    if request.subresource() == "status" && request.policy.version().is_1_37_or_later() {
         return check_csi_node_status(request);
     }
     Ok(())

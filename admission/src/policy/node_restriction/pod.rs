@@ -257,7 +257,7 @@ pub(super) fn check_status(request: &NodeRequest<'_, '_>) -> Result<(), Denial> 
             "node {node} cannot update extended resource claim status"
         ));
     }
-    if request.policy.version().compares_allocatable_claims()
+    if request.policy.version().is_1_37_or_later()
         && old.status.node_allocatable_resource_claim_statuses
             != new.status.node_allocatable_resource_claim_statuses
     {

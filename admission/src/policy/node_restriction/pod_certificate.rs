@@ -144,7 +144,7 @@ fn check_signer(
 ) -> Result<(), Interrupted> {
     let signer = &*spec.signer_name;
     let is_mounted = pod.signers.iter().any(|mounted| mounted == signer);
-    if is_mounted || !request.policy.version().checks_signers() {
+    if is_mounted || !request.policy.version().is_1_37_or_later() {
         return Ok(());
     }
     // RBAC knows no resource with a slash.

@@ -113,7 +113,7 @@ fn check_audience(
         return Ok(());
     }
     let name = request.user().name();
-    let in_order = request.policy.version().words_access_first();
+    let in_order = request.policy.version().is_1_37_or_later();
     let authorized = request.authorize(RULE, VERB, audience.to_owned(), request.name())?;
     let found = authorized.map_or_else(|error| format!(": {error}"), |_| String::new());
     let message = match (authorized, in_order) {

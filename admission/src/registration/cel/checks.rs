@@ -233,7 +233,7 @@ fn pod_status(version: MinorVersion) -> Vec<Check> {
             "node {node} cannot update extended resource claim status",
         ),
     ];
-    if version.compares_allocatable_claims() {
+    if version.is_1_37_or_later() {
         checks.push(Check::new(
             on(&same("status.nodeAllocatableResourceClaimStatuses", "[]")),
             "node {node} cannot update node allocatable resource claim statuses",
@@ -271,7 +271,7 @@ fn csi_node_checks(config: &NodeRestrictionConfig) -> Vec<Check> {
         has_own_name(),
         "can only access CSINode with the same name as the requesting node",
     )];
-    if !config.version().checks_csi_node_status() {
+    if !config.version().is_1_37_or_later() {
         return checks;
     }
     if config.csi_volume_health {
