@@ -11,20 +11,22 @@ pub fn shown(text: &str) -> &str {
     cut(text, 1024)
 }
 
-/// `status.code` and `status.reason` of a denial, as from the in-tree plugins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StatusReason {
-    /// 400: the object cannot be read.
-    BadRequest,
-    /// 403: permanent.
-    Forbidden,
-    /// 404: an object that the request names does not exist.
-    NotFound,
-    /// 500: may be temporary; the client retries.
-    InternalError,
-    /// 503: a lookup failed, so there is no verdict. A server answers with this HTTP status, and
-    /// the API server retries, or else its `failurePolicy` decides.
-    ServiceUnavailable,
+named! {
+    /// `status.code` and `status.reason` of a denial, as from the in-tree plugins.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum StatusReason {
+        /// 400: the object cannot be read.
+        BadRequest = "BadRequest",
+        /// 403: permanent.
+        Forbidden = "Forbidden",
+        /// 404: an object that the request names does not exist.
+        NotFound = "NotFound",
+        /// 500: may be temporary; the client retries.
+        InternalError = "InternalError",
+        /// 503: a lookup failed, so there is no verdict. A server answers with this HTTP status, and
+        /// the API server retries, or else its `failurePolicy` decides.
+        ServiceUnavailable = "ServiceUnavailable",
+    }
 }
 
 impl StatusReason {
@@ -35,16 +37,6 @@ impl StatusReason {
             Self::NotFound => 404,
             Self::InternalError => 500,
             Self::ServiceUnavailable => 503,
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::BadRequest => "BadRequest",
-            Self::Forbidden => "Forbidden",
-            Self::NotFound => "NotFound",
-            Self::InternalError => "InternalError",
-            Self::ServiceUnavailable => "ServiceUnavailable",
         }
     }
 }

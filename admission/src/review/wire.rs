@@ -33,28 +33,21 @@ pub enum ReviewError {
     Operation(String),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// A new object, or a POST to a subresource.
-    Create,
-    /// PUT or PATCH of an existing object.
-    Update,
-    /// DELETE, also each object of a DELETECOLLECTION.
-    Delete,
-    /// exec, attach, proxy and the like.
-    Connect,
+named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Operation {
+        /// A new object, or a POST to a subresource.
+        Create = "CREATE",
+        /// PUT or PATCH of an existing object.
+        Update = "UPDATE",
+        /// DELETE, also each object of a DELETECOLLECTION.
+        Delete = "DELETE",
+        /// exec, attach, proxy and the like.
+        Connect = "CONNECT",
+    }
 }
 
 impl Operation {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "CREATE",
-            Self::Update => "UPDATE",
-            Self::Delete => "DELETE",
-            Self::Connect => "CONNECT",
-        }
-    }
-
     pub(super) fn parse(text: &str) -> Option<Self> {
         [Self::Create, Self::Update, Self::Delete, Self::Connect]
             .into_iter()
