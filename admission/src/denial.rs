@@ -68,7 +68,9 @@ impl Denial {
         Self::new(rule, StatusReason::Forbidden, message)
     }
 
-    pub(crate) fn unreadable(rule: AdmissionRule, message: String) -> Self {
+    /// `what` of the request cannot be read.
+    pub(crate) fn unreadable(rule: AdmissionRule, what: &str, error: impl fmt::Display) -> Self {
+        let message = format!("failed to read {what}: {error}");
         Self::new(rule, StatusReason::BadRequest, message)
     }
 

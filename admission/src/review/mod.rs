@@ -145,16 +145,15 @@ impl<'a> Request<'a> {
 
     /// The parts of the object that `T` names.
     pub(crate) fn object<T: Deserialize<'a>>(&self, rule: AdmissionRule) -> Result<T, Denial> {
-        part(self.object_bytes(), "object", rule)
+        part(self.object_bytes(), "request.object", rule)
     }
 
     /// The parts of the object before the change that `T` names.
     pub(crate) fn old_object<T: Deserialize<'a>>(&self, rule: AdmissionRule) -> Result<T, Denial> {
-        let wire = self.whole().map_err(|error| {
-            Denial::unreadable(rule, format!("failed to read the AdmissionReview: {error}"))
-        })?;
+        let unreadable = |error| Denial::unreadable(rule, "the AdmissionReview", error);
+        let wire = self.whole().map_err(unreadable)?;
         let old = wire.old_object.map(|raw| raw.get().as_bytes());
-        part(old, "oldObject", rule)
+        part(old, "request.oldObject", rule)
     }
 
     /// The bytes of the object, possibly followed by the rest of the review.
@@ -193,7 +192,5 @@ fn part<'a, T: Deserialize<'a>>(
         ..=SMALL => T::deserialize(&mut serde_json::Deserializer::from_slice(bytes)),
         _ => Err(error),
     });
-    read.map_err(|error| {
-        Denial::unreadable(rule, format!("failed to read request.{field}: {error}"))
-    })
+    read.map_err(|error| Denial::unreadable(rule, field, error))
 }

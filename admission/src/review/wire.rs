@@ -88,10 +88,8 @@ impl<'a> User<'a> {
         let Some(extra) = self.extra else {
             return Ok(BTreeMap::new());
         };
-        partial::read(extra.get().as_bytes()).map_err(|error| {
-            let message = format!("failed to read request.userInfo.extra: {error}");
-            Denial::unreadable(rule, message)
-        })
+        let read = partial::read(extra.get().as_bytes());
+        read.map_err(|error| Denial::unreadable(rule, "request.userInfo.extra", error))
     }
 }
 

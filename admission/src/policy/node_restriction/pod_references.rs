@@ -301,12 +301,8 @@ fn first_source<'a>(
 }
 
 fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Denial> {
-    serde_json::from_str(raw.get()).map_err(|error| {
-        Denial::unreadable(
-            AdmissionRule::Pods,
-            format!("failed to read a volume of the pod: {error}"),
-        )
-    })
+    let read = serde_json::from_str(raw.get());
+    read.map_err(|error| Denial::unreadable(AdmissionRule::Pods, "a volume of the pod", error))
 }
 
 fn unknown(what: &str, volume: &Source<'_>) -> Denial {

@@ -35,20 +35,14 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
         return Ok(());
     }
     let pem = STANDARD.decode(object.spec.request.as_bytes());
-    let pem = pem.map_err(|error| {
-        Denial::unreadable(
-            RULE,
-            format!("failed to read request.object.spec.request: {error}"),
-        )
-    })?;
+    let unreadable = |error| Denial::unreadable(RULE, "request.object.spec.request", error);
+    let pem = pem.map_err(unreadable)?;
     let name = common_name(&pem)
         .map_err(|error| Denial::forbidden(RULE, format!("unable to parse csr: {error}")))?;
     let expected = format!("system:node:{}", request.node);
     if name.as_ref() != Some(&expected) {
-        return Err(Denial::forbidden(
-            RULE,
-            format!("can only create a node CSR with CN={expected}"),
-        ));
+        let message = format!("can only create a node CSR with CN={expected}");
+        return Err(Denial::forbidden(RULE, message));
     }
     Ok(())
 }
