@@ -29,14 +29,15 @@ impl LookupResult {
             Lookup::Access(_) => {
                 let allowed = object.pointer("/status/allowed").and_then(Value::as_bool);
                 let error = text(&object, "/status/evaluationError");
-                // An authorizer may fail in part and still allow.
-                Self::Access(match allowed {
-                    Some(true) => Ok(true),
-                    _ if error.is_empty() => Ok(false),
-                    _ => Err(error),
-                })
+                Self::of_access(allowed.unwrap_or_default(), error)
             }
         }
+    }
+
+    /// An authorizer may fail in part and still allow.
+    pub(super) fn of_access(allowed: bool, error: String) -> Self {
+        let failed = !allowed && !error.is_empty();
+        Self::Access(if failed { Err(error) } else { Ok(allowed) })
     }
 }
 

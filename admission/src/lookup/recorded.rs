@@ -126,13 +126,9 @@ impl RecordedCluster {
                 && fits(&attributes.namespace, &access.namespace)
                 && fits(&attributes.name, &access.name)
         });
-        match found.map(|review| &review.status) {
-            // An authorizer may fail in part and still allow.
-            Some(status) if !status.allowed && !status.evaluation_error.is_empty() => {
-                LookupResult::Access(Err(status.evaluation_error.clone()))
-            }
-            Some(status) => LookupResult::Access(Ok(status.allowed)),
-            None => LookupResult::Access(Ok(false)),
-        }
+        let status = found
+            .map(|review| review.status.clone())
+            .unwrap_or_default();
+        LookupResult::of_access(status.allowed, status.evaluation_error)
     }
 }
