@@ -71,9 +71,9 @@ struct Source<'a> {
     host: Text<'a>,
 }
 
-fn refusal(request: &NodeRequest<'_, '_>, rule: AdmissionRule, what: &str) -> Denial {
+fn refuse(request: &NodeRequest<'_, '_>, rule: AdmissionRule, what: &str) -> Result<(), Denial> {
     let node = Quoted(request.node);
-    Denial::forbidden(rule, format!("node {node} {what}"))
+    Err(Denial::forbidden(rule, format!("node {node} {what}")))
 }
 
 /// Whether the request is `operation` on `resource/subresource` of the core group.
@@ -103,11 +103,8 @@ fn pod_status_metadata(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Re
     } else {
         return Ok(());
     };
-    Err(refusal(
-        request,
-        rule,
-        &format!("cannot update {changed} through pod status"),
-    ))
+    let what = format!("cannot update {changed} through pod status");
+    refuse(request, rule, &what)
 }
 
 /// The labels that the plugin `PodTopologyLabels` copies from the node to its pods, mirror pods too
@@ -138,12 +135,9 @@ fn mirror_pod_labels(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Resu
         return Ok(());
     };
     let label = Quoted(label);
-    Err(refusal(
-        request,
-        rule,
-        &format!("cannot create a mirror pod with the label {label}"),
-    )
-    .remedy("nodeRestriction.mirrorPodLabels lists the labels that mirror pods may have"))
+    let remedy = "nodeRestriction.mirrorPodLabels lists the labels that mirror pods may have";
+    let what = format!("cannot create a mirror pod with the label {label}");
+    refuse(request, rule, &what).map_err(|denial| denial.remedy(remedy))
 }
 
 /// Only an administrator or a drain cordons and uncordons.
@@ -156,11 +150,7 @@ fn self_uncordon(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(
     if old.spec.unschedulable != Some(true) || new.spec.unschedulable == Some(true) {
         return Ok(());
     }
-    Err(refusal(
-        request,
-        rule,
-        "cannot make itself schedulable again",
-    ))
+    refuse(request, rule, "cannot make itself schedulable again")
 }
 
 /// A kubelet registers without owners; with one, the garbage collector deletes the node when
@@ -173,11 +163,7 @@ fn registration_owners(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Re
     if new.metadata.owner_references.is_empty() {
         return Ok(());
     }
-    Err(refusal(
-        request,
-        rule,
-        "cannot register with ownerReferences",
-    ))
+    refuse(request, rule, "cannot register with ownerReferences")
 }
 
 /// A node reports only its own events; an event with another host is forged.
@@ -195,11 +181,8 @@ fn events(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Deni
         return Ok(());
     };
     let host = Quoted(host);
-    Err(refusal(
-        request,
-        rule,
-        &format!("cannot write events of the host {host}"),
-    ))
+    let what = format!("cannot write events of the host {host}");
+    refuse(request, rule, &what)
 }
 
 /// Only the authorizer prevents a node from deleting itself. If a role allows it, an attacker with
@@ -208,7 +191,7 @@ fn self_deletion(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(
     if !is(request, "nodes", "", Operation::Delete) || request.name() != request.node {
         return Ok(());
     }
-    Err(refusal(request, rule, "cannot delete itself"))
+    refuse(request, rule, "cannot delete itself")
 }
 
 /// Pods and volumes are placed by the drivers that a node announces. Earlier announcements pass:
@@ -234,10 +217,7 @@ fn csi_drivers(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(),
         return Ok(());
     };
     let driver = Quoted(&driver.name);
-    Err(refusal(
-        request,
-        rule,
-        &format!("cannot announce the CSI driver {driver}"),
-    )
-    .remedy("nodeRestriction.csiDrivers lists the drivers that nodes may announce"))
+    let remedy = "nodeRestriction.csiDrivers lists the drivers that nodes may announce";
+    let what = format!("cannot announce the CSI driver {driver}");
+    refuse(request, rule, &what).map_err(|denial| denial.remedy(remedy))
 }
