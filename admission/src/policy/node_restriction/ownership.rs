@@ -106,16 +106,13 @@ pub(super) fn check_lease(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
 
 /// `admitCSINode`.
 pub(super) fn check_csi_node(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    let rule = AdmissionRule::CsiNodes;
+    let deny = |message: &str| Err(Denial::forbidden(rule, message.to_owned()));
     if request.operation() == Operation::Create && !request.has_object() {
-        let message = "unable to access the object name".to_owned();
-        return Err(Denial::forbidden(AdmissionRule::CsiNodes, message));
+        return deny("unable to access the object name");
     }
-    if !is_own_name(request, AdmissionRule::CsiNodes)? {
-        let message = "can only access CSINode with the same name as the requesting node";
-        return Err(Denial::forbidden(
-            AdmissionRule::CsiNodes,
-            message.to_owned(),
-        ));
+    if !is_own_name(request, rule)? {
+        return deny("can only access CSINode with the same name as the requesting node");
     }
     if request.subresource() == "status" && request.policy.version().is_1_37_or_later() {
         return check_csi_node_status(request);
@@ -157,8 +154,7 @@ pub(super) fn check_resource_slice(request: &NodeRequest<'_, '_>) -> Result<(), 
     if name.is_some_and(|name| &*name == request.node) {
         return Ok(());
     }
-    Err(Denial::forbidden(
-        rule,
-        format!("can only {verb} ResourceSlice with the same NodeName as the requesting node"),
-    ))
+    let message =
+        format!("can only {verb} ResourceSlice with the same NodeName as the requesting node");
+    Err(Denial::forbidden(rule, message))
 }

@@ -25,6 +25,8 @@ struct Pod<'a> {
     metadata: Meta<'a>,
     #[serde(default, deserialize_with = "or_default")]
     spec: Spec<'a>,
+    #[serde(default, deserialize_with = "or_default")]
+    status: PodStatus<'a>,
 }
 
 #[derive(Default, Deserialize)]
@@ -135,16 +137,6 @@ fn check_create(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
     }
 }
 
-#[derive(Deserialize)]
-struct WithStatus<'a> {
-    #[serde(borrow, default, deserialize_with = "or_default")]
-    metadata: Meta<'a>,
-    #[serde(default, deserialize_with = "or_default")]
-    spec: Spec<'a>,
-    #[serde(default, deserialize_with = "or_default")]
-    status: PodStatus<'a>,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct PodStatus<'a> {
@@ -233,17 +225,14 @@ pub(super) fn check_status(request: &NodeRequest<'_, '_>) -> Result<(), Denial> 
         let operation = Quoted(request.operation().as_str());
         return deny(format!("unexpected operation {operation}"));
     }
-    let old: WithStatus<'_> = request.old_object(AdmissionRule::PodStatus)?;
+    let old: Pod<'_> = request.old_object(AdmissionRule::PodStatus)?;
     if &*old.spec.node_name != request.node {
-        return Err(Denial::forbidden(
-            AdmissionRule::PodStatus,
-            format!(
-                "node {node} can only update pod status for pods with spec.nodeName set to itself"
-            ),
-        )
-        .remedy(OWN_PODS_REMEDY));
+        let denied = deny(format!(
+            "node {node} can only update pod status for pods with spec.nodeName set to itself"
+        ));
+        return denied.map_err(|denial| denial.remedy(OWN_PODS_REMEDY));
     }
-    let new: WithStatus<'_> = request.object(AdmissionRule::PodStatus)?;
+    let new: Pod<'_> = request.object(AdmissionRule::PodStatus)?;
     if old.metadata.labels != new.metadata.labels {
         return deny(format!(
             "node {node} cannot update labels through pod status"
@@ -291,12 +280,9 @@ pub(super) fn check_eviction(request: &NodeRequest<'_, '_>) -> Result<(), Interr
     let pod = look_up_pod(request, rule, name)?;
     if pod.node != request.node {
         let node = request.node;
-        return Err(Denial::forbidden(
-            rule,
-            format!("node {node} can only evict pods with spec.nodeName set to itself"),
-        )
-        .remedy(OWN_PODS_REMEDY)
-        .into());
+        let message = format!("node {node} can only evict pods with spec.nodeName set to itself");
+        let denial = Denial::forbidden(rule, message);
+        return Err(denial.remedy(OWN_PODS_REMEDY).into());
     }
     Ok(())
 }
