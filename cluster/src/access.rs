@@ -67,14 +67,19 @@ impl Cluster {
     ///
     /// [`ApiError`]: the API server did not say.
     pub async fn own_pod(&self) -> Result<Option<Str>, ApiError> {
-        let kind = "SelfSubjectReview";
-        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": kind});
-        let call = Call::create(WHO_AM_I.all(), &review)?;
-        let review: Value = self.read(&call).await?.json(&call)?;
+        let review = self.who_am_i().await?;
         // `PodUIDKey` of staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go, v1.36.3.
         let extra = review.pointer("/status/userInfo/extra");
         let uid = extra.and_then(|extra| extra.get("authentication.kubernetes.io/pod-uid")?.get(0));
         Ok(uid.and_then(Value::as_str).map(Str::from))
+    }
+
+    /// The user of this client, as the API server knows him: a `SelfSubjectReview`.
+    pub(crate) async fn who_am_i(&self) -> Result<Value, ApiError> {
+        let kind = "SelfSubjectReview";
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": kind});
+        let call = Call::create(WHO_AM_I.all(), &review)?;
+        self.read(&call).await?.json(&call)
     }
 
     /// The answer to the `spec` of a `SubjectAccessReview`. Needs the right to create these.

@@ -9,10 +9,8 @@ use serde_json::{Value, json};
 use crate::client::Cluster;
 use crate::error::ApiError;
 use crate::request::Call;
-use crate::resource::{NODE_MAINTENANCES, Resource};
+use crate::resource::NODE_MAINTENANCES;
 
-const SELF_SUBJECT_REVIEWS: Resource =
-    Resource::grouped("authentication.k8s.io", "v1", "selfsubjectreviews");
 /// Names who asks for a maintenance, who cannot approve it where manifests/controller/approval is installed.
 const REQUESTED_BY: &str = "nodelife.dev/requested-by";
 
@@ -28,7 +26,10 @@ impl Cluster {
         spec: &MaintenanceSpec,
     ) -> Result<NodeMaintenance, ApiError> {
         let annotations = match spec.approval {
-            Approval::Required => json!({REQUESTED_BY: self.username().await?}),
+            Approval::Required => {
+                let review = self.who_am_i().await?;
+                json!({REQUESTED_BY: review.pointer("/status/userInfo/username")})
+            }
             Approval::None => json!({}),
         };
         let metadata = match name {
@@ -45,15 +46,6 @@ impl Cluster {
             .with_query("fieldManager", FIELD_MANAGER)
             .with_query("fieldValidation", "Strict");
         self.call(&call).await?.json(&call)
-    }
-
-    /// The user of this client, as the API server knows him.
-    async fn username(&self) -> Result<String, ApiError> {
-        let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-        let call = Call::create(SELF_SUBJECT_REVIEWS.all(), &body)?;
-        let review: Value = self.call(&call).await?.json(&call)?;
-        let name = review.pointer("/status/userInfo/username");
-        Ok(name.and_then(Value::as_str).unwrap_or_default().to_owned())
     }
 
     /// Writes the status of exactly this object, of its UID.
