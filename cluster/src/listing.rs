@@ -305,12 +305,7 @@ impl Object for Workload {
 
 /// The kind of one of [`WORKLOADS`].
 fn workload_kind(kind: &str) -> WorkloadKind {
-    match kind {
-        "ReplicaSet" => WorkloadKind::ReplicaSet,
-        "StatefulSet" => WorkloadKind::StatefulSet,
-        "DaemonSet" => WorkloadKind::DaemonSet,
-        "Job" => WorkloadKind::Job,
-        "ReplicationController" => WorkloadKind::ReplicationController,
-        _ => WorkloadKind::Deployment,
-    }
+    let mut known = WorkloadKind::ALL.into_iter();
+    let found = known.find(|known| known.as_str() == kind);
+    found.unwrap_or(WorkloadKind::Deployment)
 }
