@@ -72,7 +72,7 @@ pub async fn collect(
     };
     each_kind(&mut lists);
     for (source, read) in futures::future::join_all(lists.reads).await {
-        if let Some(fill) = or_missing(read.map(Some), source, &mut snapshot.missing)? {
+        if let Some(fill) = or_missing(read, source, &mut snapshot.missing)? {
             fill(&mut snapshot);
         }
     }
@@ -93,7 +93,7 @@ async fn node_permissions(
     snapshot: &mut Snapshot,
 ) -> Result<(), ApiError> {
     if sources.contains(&Source::NodeAuthorizer) {
-        let asked = access::node_authorizer(cluster).await.map(Some);
+        let asked = access::node_authorizer(cluster).await;
         snapshot.node_authorizer =
             or_missing(asked, Source::NodeAuthorizer, &mut snapshot.missing)?;
     }
@@ -185,12 +185,12 @@ async fn proxied(cluster: &Cluster, node: &str) -> Result<KubeletConfiguration, 
 
 /// Takes what was read; notes why something was not.
 fn or_missing<T>(
-    result: Result<Option<T>, ApiError>,
+    result: Result<T, ApiError>,
     source: Source,
     missing: &mut BTreeMap<Source, Str>,
 ) -> Result<Option<T>, ApiError> {
     match result {
-        Ok(items) => Ok(items),
+        Ok(items) => Ok(Some(items)),
         Err(
             error @ (ApiError::Forbidden(_)
             | ApiError::NotFound(_)

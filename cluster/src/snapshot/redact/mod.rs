@@ -245,9 +245,7 @@ impl Pseudonyms {
 
     /// An address, a range of addresses or the name of a host.
     fn address(&mut self, text: &str) -> String {
-        let (ip, length) = text
-            .split_once('/')
-            .map_or((text, ""), |(ip, length)| (ip, length));
+        let (ip, length) = text.split_once('/').unwrap_or((text, ""));
         if let (Ok(ip), true) = (
             ip.parse(),
             length.is_empty() || length.parse::<u32>().is_ok(),
