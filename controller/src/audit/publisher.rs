@@ -54,6 +54,17 @@ struct Written {
     exists: bool,
 }
 
+impl Written {
+    /// The report is gone.
+    fn forget(&mut self) {
+        let at = self.at;
+        *self = Self {
+            at,
+            ..Self::default()
+        };
+    }
+}
+
 #[derive(Deserialize)]
 struct MetaList {
     metadata: ListMeta,
@@ -163,11 +174,7 @@ impl Publisher {
         }
         for (name, written) in &mut self.written {
             if !found.contains_key(name) {
-                let at = written.at;
-                *written = Written {
-                    at,
-                    ..Written::default()
-                };
+                written.forget();
             }
         }
         for (name, digest) in found {
@@ -266,13 +273,7 @@ impl Publisher {
                     written.texts = digest.texts;
                     written.found = Some(found);
                 }
-                Ok(None) => {
-                    let at = written.at;
-                    *written = Written {
-                        at,
-                        ..Written::default()
-                    };
-                }
+                Ok(None) => written.forget(),
                 Err(error) => tracing::warn!(name, %error, "failed to write a report, retrying"),
             }
         }
