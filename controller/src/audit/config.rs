@@ -14,7 +14,7 @@ use nodelife_core::format::parse_error;
 /// # Errors
 ///
 /// The file cannot be read or is not valid.
-pub(super) fn read(file: Option<&Path>) -> anyhow::Result<Selection> {
+pub(crate) fn selection(file: Option<&Path>) -> anyhow::Result<Selection> {
     let Some(path) = file else {
         return Ok(Selection::default());
     };

@@ -39,6 +39,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+pub(crate) use self::config::selection;
 use self::content::{Contents, divide};
 use self::events::FindingEvents;
 use self::feed::Feed;
@@ -62,15 +63,6 @@ const FACTS_AGAIN: Duration = Duration::from_secs(5);
 /// silent: what a second audit finds is news.
 const FIRST_CONFIGURATIONS: Duration = Duration::from_mins(1);
 
-/// The selection of the configuration file.
-///
-/// # Errors
-///
-/// The file cannot be read or is not valid.
-pub(crate) fn selection(config: Option<&Path>) -> anyhow::Result<Selection> {
-    config::read(config)
-}
-
 /// The part `audit` of the controller.
 pub struct AuditPart {
     selection: Selection,
@@ -93,7 +85,7 @@ impl AuditPart {
         let metrics = AuditMetrics::default();
         registry.register_collector(Box::new(metrics.clone()));
         Ok(Self {
-            selection: config::read(config)?,
+            selection: selection(config)?,
             configz,
             metrics,
         })
