@@ -158,6 +158,11 @@ pub(super) fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
     value.pointer(path).unwrap_or(&Value::Null)
 }
 
+/// The items of the list at a JSON pointer.
+pub(super) fn items<'v>(value: &'v Value, path: &str) -> impl Iterator<Item = &'v Value> + Clone {
+    at(value, path).as_array().into_iter().flatten()
+}
+
 fn name(webhook: &Value) -> &str {
     at(webhook, "/name").as_str().unwrap_or("?")
 }
@@ -256,18 +261,15 @@ pub(super) fn may_close_tokens(webhook: &Value) -> bool {
 
 /// Whether the webhook is called for the tokens that nodes request.
 pub(super) fn reviews_tokens(webhook: &Value) -> bool {
-    let rules = at(webhook, "/rules").as_array().into_iter().flatten();
-    rules.into_iter().any(|rule| {
-        let mut resources = at(rule, "/resources").as_array().into_iter().flatten();
-        resources.any(|resource| resource == "serviceaccounts/token")
-    })
+    let mut resources = items(webhook, "/rules").flat_map(|rule| items(rule, "/resources"));
+    resources.any(|resource| resource == "serviceaccounts/token")
 }
 
 /// On how many nodes ready endpoints are, and how many there are.
 fn ready_nodes(slices: &[Value]) -> (usize, usize) {
     let ready: Vec<&Value> = slices
         .iter()
-        .flat_map(|slice| at(slice, "/endpoints").as_array().into_iter().flatten())
+        .flat_map(|slice| items(slice, "/endpoints"))
         // Absent means ready (discovery/v1).
         .filter(|endpoint| at(endpoint, "/conditions/ready") != false)
         .collect();

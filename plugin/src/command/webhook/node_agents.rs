@@ -8,7 +8,7 @@ use nodelife_core::object::Labels;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::chain::{Health, Link, at, exempts, link, may_close_tokens, ok};
+use super::chain::{Health, Link, at, exempts, items, link, may_close_tokens, ok};
 
 pub(super) const LINK: &str = "nodeAgents";
 const DAEMON_SETS: Resource = Resource::grouped("apps", "v1", "daemonsets");
@@ -27,7 +27,7 @@ pub(super) struct NodeAgent {
 pub(super) async fn read(cluster: &Cluster) -> Result<Vec<NodeAgent>, ApiError> {
     let call = Call::get(DAEMON_SETS.all());
     let list: Value = cluster.read(&call).await?.json(&call)?;
-    let sets = at(&list, "/items").as_array().into_iter().flatten();
+    let sets = items(&list, "/items");
     let mut agents = Vec::new();
     for set in sets.filter(|one| is_node_agent(at(one, "/spec/template/spec"))) {
         let text = |path| at(set, path).as_str().unwrap_or_default().to_owned();
@@ -47,8 +47,7 @@ pub(super) async fn read(cluster: &Cluster) -> Result<Vec<NodeAgent>, ApiError> 
 /// and with the priority class `system-node-critical` or a CNI directory of the host. Tolerations do
 /// not tell: exporters of metrics tolerate every taint, too.
 fn is_node_agent(pod: &Value) -> bool {
-    let volumes = at(pod, "/volumes").as_array().into_iter().flatten();
-    let mut paths = volumes.filter_map(|one| at(one, "/hostPath/path").as_str());
+    let mut paths = items(pod, "/volumes").filter_map(|one| at(one, "/hostPath/path").as_str());
     at(pod, "/hostNetwork") == true
         && (at(pod, "/priorityClassName") == "system-node-critical"
             || paths.any(|path| path.starts_with("/etc/cni") || path.starts_with("/opt/cni")))

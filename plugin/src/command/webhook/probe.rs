@@ -8,7 +8,7 @@ use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::node_access::NodeRestriction;
 use serde_json::{Value, json};
 
-use super::chain::{Health, Installed, Link, at, link, needs, ok};
+use super::chain::{Health, Installed, Link, at, items, link, needs, ok};
 
 /// A request that one webhook is called for.
 struct Probe {
@@ -77,9 +77,7 @@ pub(super) async fn call(cluster: &Cluster) -> Link {
 /// Evicts a replica as a dry run, in the name of its node: the webhook looks the pod up. `None`
 /// where no endpoint names its pod.
 pub(super) async fn lookup(cluster: &Cluster, namespace: &str, slices: &[Value]) -> Option<Link> {
-    let mut endpoints = slices
-        .iter()
-        .flat_map(|slice| at(slice, "/endpoints").as_array().into_iter().flatten());
+    let mut endpoints = slices.iter().flat_map(|slice| items(slice, "/endpoints"));
     let (node, pod) = endpoints.find_map(|endpoint| {
         let pod = at(endpoint, "/targetRef/name").as_str()?;
         Some((at(endpoint, "/nodeName").as_str()?, pod))

@@ -8,7 +8,7 @@ use nodelife_cluster::resource::Resource;
 use nodelife_cluster::{ApiError, Cluster};
 use serde_json::{Value, json};
 
-use super::chain::{Health, Installed, Link, at, link, ok};
+use super::chain::{Health, Installed, Link, at, items, link, ok};
 
 const LINK: &str = "registration";
 const DEPLOYMENTS: Resource = Resource::grouped("apps", "v1", "deployments");
@@ -152,10 +152,6 @@ fn differences(expected: &Value, webhook: &Value) -> Vec<String> {
         }
     }
     found
-}
-
-fn items<'v>(value: &'v Value, path: &str) -> impl Iterator<Item = &'v Value> + Clone {
-    at(value, path).as_array().into_iter().flatten()
 }
 
 /// A condition by its name, a rule by its resources, a requirement of a selector by its key.

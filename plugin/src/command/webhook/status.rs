@@ -7,7 +7,7 @@ use nodelife_cluster::{ApiError, Cluster};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::chain::{Health, Installed, Link, at, inspect};
+use super::chain::{Health, Installed, Link, at, inspect, items};
 use super::{StatusArgs, advice, node_agents, probe, registration};
 use crate::cli::ClusterArgs;
 use crate::command::connect::connect;
@@ -117,8 +117,8 @@ async fn webhooks(
     for name in std::iter::once(&first).chain(others) {
         let found: Option<Value> = cluster.get(resource.all().named(name)).await?;
         if let Some(found) = found {
-            let all = at(&found, "/webhooks").as_array().into_iter().flatten();
-            webhooks.get_or_insert_default().extend(all.cloned());
+            let all = items(&found, "/webhooks").cloned();
+            webhooks.get_or_insert_default().extend(all);
         }
     }
     Ok(webhooks)
