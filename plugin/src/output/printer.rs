@@ -7,6 +7,7 @@ use anstream::AutoStream;
 use anstyle::Style;
 use nodelife_cluster::ServerWarnings;
 use nodelife_core::format::count;
+use terminal_size::{Height, Width, terminal_size_of};
 
 use super::frame::Frame;
 use super::plain::plain;
@@ -62,24 +63,18 @@ impl Printer {
             && !args.quiet
             && args.color != ColorWhen::Never
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        let width = size_of(&stdout).map(|(width, _)| width);
-        let err_width = (stderr.is_terminal())
-            .then(|| terminal_size::terminal_size_of(&stderr))
-            .flatten()
-            .map(|(width, _)| usize::from(width.0));
+        let width = cells(terminal_size_of(&stdout)).map(|(width, _)| width);
+        let err_width = cells(terminal_size_of(&stderr)).map(|(width, _)| width);
         let choice = match args.color {
             // NO_COLOR, CLICOLOR_FORCE, TERM and the terminal itself decide.
             ColorWhen::Auto => anstream::ColorChoice::Auto,
             ColorWhen::Always => anstream::ColorChoice::Always,
             ColorWhen::Never => anstream::ColorChoice::Never,
         };
-        let coloured = match args.color {
-            ColorWhen::Auto => AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
-            ColorWhen::Always => true,
-            ColorWhen::Never => false,
-        };
+        let out = AutoStream::new(stdout, choice);
+        let coloured = out.current_choice() != anstream::ColorChoice::Never;
         Self {
-            out: BufWriter::with_capacity(BUFFER, Stream::Direct(AutoStream::new(stdout, choice))),
+            out: BufWriter::with_capacity(BUFFER, Stream::Direct(out)),
             err: Stream::Direct(AutoStream::new(stderr, choice)),
             quiet: args.quiet,
             verbose: args.v > 0,
@@ -160,7 +155,7 @@ impl Printer {
         let stdout = io::stdout();
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         (stdout.is_terminal() && !is_dumb).then(|| {
-            let (width, height) = size_of(&stdout).unwrap_or(DEFAULT);
+            let (width, height) = cells(terminal_size_of(&stdout)).unwrap_or(DEFAULT);
             (width.saturating_sub(1), height.saturating_sub(1))
         })
     }
@@ -350,13 +345,9 @@ impl Printer {
     /// nobody wants it. The last column and the last line stay free: some terminals wrap and
     /// scroll when they are written to.
     pub(crate) fn canvas(&self) -> Option<(usize, usize)> {
-        let size = self
-            .animated
-            .then(|| terminal_size::terminal_size_of(io::stderr()))
-            .flatten();
-        let (width, height) = size?;
-        let free = |cells: u16| usize::from(cells.saturating_sub(1));
-        Some((free(width.0), free(height.0)))
+        let size = self.animated.then(|| terminal_size_of(io::stderr()));
+        let (width, height) = cells(size.flatten())?;
+        Some((width.saturating_sub(1), height.saturating_sub(1)))
     }
 
     /// Replaces the lines that stand below all others; none removes them. They have to fit the
@@ -479,10 +470,7 @@ impl Printer {
 }
 
 /// Columns and lines of a terminal; none when it is none, or does not say.
-fn size_of(stdout: &io::Stdout) -> Option<(usize, usize)> {
-    let size = stdout
-        .is_terminal()
-        .then(|| terminal_size::terminal_size_of(stdout));
-    let (width, height) = size.flatten()?;
-    Some((usize::from(width.0), usize::from(height.0)))
+fn cells(size: Option<(Width, Height)>) -> Option<(usize, usize)> {
+    let (width, height) = size?;
+    Some((width.0.into(), height.0.into()))
 }
