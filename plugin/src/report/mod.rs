@@ -9,6 +9,7 @@ mod epilogue;
 mod html;
 mod junit;
 mod name;
+mod names;
 mod next;
 mod node_rows;
 pub(crate) mod nodes;

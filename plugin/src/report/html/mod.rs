@@ -6,7 +6,6 @@ mod checks;
 mod escape;
 mod findings;
 mod head;
-mod names;
 mod nodes;
 mod overview;
 mod page;

@@ -52,7 +52,7 @@ fn zones(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     }
     writeln!(out, "</div>")?;
     if !page.end.is_empty() {
-        let end = Escaped(&page.end);
+        let end = Escaped(page.end);
         writeln!(
             out,
             "<p class=\"soft\">Short names of nodes are without {end}.</p>"

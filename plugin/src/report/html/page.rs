@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use nodelife_audit::{AuditReport, Finding, FindingGroup, NodeOf, NodePools, Rule, Severity};
 use nodelife_core::snapshot::Snapshot;
 
+use super::super::names::domain;
 use super::super::node_rows::{NodeRows, Row, State};
-use super::names::common_end;
 
 /// A report, and what is computed of it once.
 pub(in crate::report) struct Page<'a> {
@@ -18,8 +18,8 @@ pub(in crate::report) struct Page<'a> {
     pub(super) command: &'a str,
     /// The findings, those that say the same together.
     pub(super) groups: Vec<FindingGroup<'a>>,
-    /// The suffix of all names of nodes; short names leave it out.
-    pub(super) end: String,
+    /// The suffix of all names of nodes, if there are several; short names leave it out.
+    pub(super) end: &'a str,
     /// The rules with findings on each node, the worst first.
     faults: HashMap<&'a str, Vec<(Severity, &'a str)>>,
 }
@@ -35,13 +35,15 @@ impl<'a> Page<'a> {
         rules: &'a [&'static Rule],
         command: &'a str,
     ) -> Self {
+        let names = node_rows.rows.iter().map(|row| row.name);
+        let several = node_rows.rows.len() > 1;
         Self {
             report,
             node_rows,
             rules,
             command,
             groups: NodePools::of(snapshot).group(&report.findings),
-            end: common_end(node_rows.rows.iter().map(|row| row.name)),
+            end: if several { domain(names) } else { "" },
             faults: faults(report, snapshot),
         }
     }
@@ -69,7 +71,7 @@ impl<'a> Page<'a> {
 
     /// A node's name without what all names end with.
     pub(super) fn short<'n>(&self, name: &'n str) -> &'n str {
-        name.strip_suffix(self.end.as_str()).unwrap_or(name)
+        name.strip_suffix(self.end).unwrap_or(name)
     }
 }
 

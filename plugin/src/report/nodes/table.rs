@@ -7,6 +7,7 @@ use nodelife_core::format::duration;
 use nodelife_core::quantity::Quantity;
 use nodelife_core::zone::ZoneKey;
 use unicode_width::UnicodeWidthStr as _;
+use super::super::names::domain;
 
 use super::bar::bar;
 use super::view::View;
@@ -167,7 +168,7 @@ impl<'a> Builder<'a> {
             view,
             now,
             layout,
-            domain: domain(report),
+            domain: domain(report.nodes.iter().map(|row| row.name.as_str())),
         }
     }
 
@@ -318,20 +319,6 @@ fn age(seconds: i64) -> String {
     } else {
         seconds
     })
-}
-
-/// The common part of all names from the first dot on; empty where they differ.
-fn domain(report: &NodesReport) -> &str {
-    let mut domains = report.nodes.iter().map(|row| {
-        let at = row.name.find('.').unwrap_or(row.name.len());
-        row.name.get(at..).unwrap_or_default()
-    });
-    let first = domains.next().unwrap_or_default();
-    if domains.all(|domain| domain == first) {
-        first
-    } else {
-        ""
-    }
 }
 
 fn status(row: &NodeRow) -> Cell {
