@@ -5,10 +5,9 @@ use nodelife_audit::Severity;
 use nodelife_audit::nodes::{NodeRow, NodesReport, PodCount, ReadyState, Totals, Usage};
 use nodelife_core::format::duration;
 use nodelife_core::quantity::Quantity;
-use nodelife_core::zone::ZoneKey;
 use unicode_width::UnicodeWidthStr as _;
-use super::super::names::domain;
 
+use super::super::names::domain;
 use super::bar::bar;
 use super::view::View;
 use crate::cli::NodesFormat;
@@ -90,15 +89,11 @@ pub(super) fn table(
 ) -> Table {
     let draw = |layout: &Layout| Builder::new(report, view, now, layout).build();
     let mut layout = full(report, view.format);
-    let mut built = draw(&layout);
-    let Some(width) = width else {
-        return built;
+    let Some(width) = width.filter(|_| view.format != NodesFormat::Wide) else {
+        return draw(&layout);
     };
-    if view.format == NodesFormat::Wide {
-        return built;
-    }
     layout.message = 0;
-    built = draw(&layout);
+    let mut built = draw(&layout);
     for reduce in REDUCTIONS {
         if built.width() <= width {
             break;
@@ -227,7 +222,8 @@ impl<'a> Builder<'a> {
                 Some(created) => age(self.now.duration_since(created).as_secs()).into(),
                 None => "<unknown>".into(),
             },
-            Column::Zone => zone(&row.zone).into(),
+            Column::Zone if row.zone.is_empty() => NONE.into(),
+            Column::Zone => row.zone.to_string().into(),
             Column::Pool => or_none(&row.pool).into(),
             Column::Cpu => self.requests(&row.cpu, cores),
             Column::CpuLimits => limits(&row.cpu, cores),
@@ -339,14 +335,6 @@ fn status(row: &NodeRow) -> Cell {
     Cell::styled(text, style)
 }
 
-fn zone(zone: &ZoneKey) -> String {
-    if zone.is_empty() {
-        NONE.to_owned()
-    } else {
-        zone.to_string()
-    }
-}
-
 fn or_none(text: &str) -> &str {
     if text.is_empty() { NONE } else { text }
 }
@@ -408,30 +396,24 @@ pub(super) fn findings(totals: &Totals) -> Cell {
 type Show = fn(Option<Quantity>, Option<Quantity>) -> String;
 
 fn cores(part: Option<Quantity>, whole: Option<Quantity>) -> String {
-    let show = |amount: Option<Quantity>| {
-        amount.map_or_else(|| "-".to_owned(), |amount| digits(amount.approximate()))
-    };
-    format!("{}/{}", show(part), show(whole))
+    format!("{}/{}", amount(part, 1.0), amount(whole, 1.0))
 }
 
 /// Both in the unit that suits the whole.
 fn bytes(part: Option<Quantity>, whole: Option<Quantity>) -> String {
     const KIB: f64 = 1024.0;
     let size = whole.or(part).map_or(0.0, Quantity::approximate);
-    let units = [("Mi", KIB * KIB), ("Gi", KIB.powi(3)), ("Ti", KIB.powi(4))];
-    let mut unit = ("Mi", KIB * KIB);
-    for larger in units {
-        if size >= larger.1 {
-            unit = larger;
-        }
-    }
-    let show = |amount: Option<Quantity>| {
-        amount.map_or_else(
-            || "-".to_owned(),
-            |amount| digits(amount.approximate() / unit.1),
-        )
+    let (name, unit) = match size / KIB.powi(3) {
+        1024.0.. => ("Ti", KIB.powi(4)),
+        1.0.. => ("Gi", KIB.powi(3)),
+        _ => ("Mi", KIB.powi(2)),
     };
-    format!("{}/{}{}", show(part), show(whole), unit.0)
+    format!("{}/{}{name}", amount(part, unit), amount(whole, unit))
+}
+
+fn amount(amount: Option<Quantity>, unit: f64) -> String {
+    let text = amount.map(|amount| digits(amount.approximate() / unit));
+    text.unwrap_or_else(|| "-".to_owned())
 }
 
 /// Three digits that matter, or all before the point.
