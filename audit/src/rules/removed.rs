@@ -4,7 +4,7 @@
 use crate::selection::Selection;
 
 /// Ids, each with the reason for which the rule was removed.
-const REMOVED: [&str; 45] = [
+const REMOVED: [&str; 44] = [
     "NL-CAP-002: a full node is no fault; NL-CAP-011, NL-CAP-013 and NL-POD-005 report missing room",
     "NL-CAP-008: replacement pods wait for a released address for seconds at most",
     "NL-CAP-010: podsPerCore is set on purpose; NL-CAP-005 reports a node without room for pods",
@@ -19,7 +19,6 @@ const REMOVED: [&str; 45] = [
     "NL-LBL-003: NL-LBL-001 reports a missing region where other nodes have one",
     "NL-LBL-005: roles are only displayed",
     "NL-LBL-007: the label exclude-disruption is set on purpose",
-    "NL-LBL-008: a missing machine type changes no scheduling; NL-REG-008 reports a node without a cloud controller",
     "NL-OPS-003: the kubelet deletes unused images itself; NL-EVT-005 reports when it cannot",
     "NL-OPS-007: serial image pulls delay pods but break nothing",
     "NL-OPS-008: whoever sets a condition of a drain takes it off, and nobody but people reads it",
