@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, Patch, PatchParams};
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::{NAMESPACE, Replica, TLS_SECRET, WEBHOOK};
 use nodelife_tests::kubectl::Output;
@@ -21,7 +23,8 @@ fn replica_pod() -> Value {
     let restricted = json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
     let container = json!({"name": "c", "image": "i", "securityContext":
         {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}});
-    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD, "namespace": NAMESPACE},
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD, "namespace": NAMESPACE,
+            "labels": {"app.kubernetes.io/name": "nodelife", "app.kubernetes.io/component": "webhook"}},
         "spec": {"nodeName": "a", "securityContext": restricted, "containers": [container]}})
 }
 
@@ -53,6 +56,8 @@ async fn each_planted_fault_is_named() {
     here.finds("endpoints", "BROKEN", "no ready endpoint").await;
     here.finds("failurePolicy", "warning", "not advised").await;
     here.restore().await;
+
+    here.does_not_start().await;
 
     here.slice(["a", "a"]).await;
     here.finds("spread", "warning", "all 2 ready replicas run on one node")
@@ -199,6 +204,39 @@ impl Here<'_> {
         }
         let patch = json!([one]);
         self.installation.patch_validating(&patch).await.unwrap();
+    }
+
+    /// A replica whose image cannot be pulled, as its kubelet would say, and then one without a node.
+    async fn does_not_start(&self) {
+        let message = "Back-off pulling image \"nodelife-webhook:0.1.0\"";
+        let waits = json!({"reason": "ImagePullBackOff", "message": message});
+        let unscheduled = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+            "message": "0/3 nodes are available"});
+        let container = json!({"name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"waiting": waits}});
+        let pods: Api<Pod> = Api::namespaced(self.installation.admin.clone(), NAMESPACE);
+        for (status, words) in [
+            (
+                json!({"containerStatuses": [container]}),
+                "does not start: ImagePullBackOff: Back-off",
+            ),
+            (
+                json!({"containerStatuses": [], "conditions": [unscheduled]}),
+                "Unschedulable: 0/3 nodes",
+            ),
+        ] {
+            let patch = Patch::Merge(json!({"status": status}));
+            pods.patch_status(POD, &PatchParams::default(), &patch)
+                .await
+                .unwrap();
+            self.finds("pods", "BROKEN", words).await;
+            let (_, report) = self.status().await.unwrap();
+            assert_eq!(report["links"][0]["name"], "pods", "{report}");
+        }
+        let started = Patch::Merge(json!({"status": {"conditions": []}}));
+        pods.patch_status(POD, &PatchParams::default(), &started)
+            .await
+            .unwrap();
     }
 
     /// Endpoints on these nodes, as the controllers would write them.

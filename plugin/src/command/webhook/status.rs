@@ -2,12 +2,12 @@
 
 use base64::Engine as _;
 use nodelife_cluster::request::Call;
-use nodelife_cluster::resource::Resource;
+use nodelife_cluster::resource::{PODS, Resource};
 use nodelife_cluster::{ApiError, Cluster};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::chain::{Health, Installed, Link, at, inspect, items};
+use super::chain::{Health, Installed, Link, at, inspect, items, link};
 use super::{StatusArgs, advice, node_agents, probe, registration};
 use crate::cli::ClusterArgs;
 use crate::command::connect::connect;
@@ -32,6 +32,9 @@ const CONFIGURATIONS: [Resource; 2] = [
 const SECRETS: Resource = Resource::core("secrets");
 const SLICES: Resource = Resource::grouped("discovery.k8s.io", "v1", "endpointslices");
 
+/// Why a container waits that is about to start.
+const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+
 #[derive(Serialize)]
 struct Report {
     links: Vec<Link>,
@@ -46,6 +49,9 @@ pub(crate) async fn run(
     let installed = read(&cluster, &args).await?;
     let mut links = inspect(&installed, cluster.clock().now());
     if installed.is_there() {
+        // Whatever else is broken follows from it.
+        let pod = waiting_pod(&cluster, &installed.namespace).await;
+        links.splice(0..0, pod);
         let agents = node_agents::read(&cluster).await;
         let agents = agents.map_err(|error| error.to_string());
         let mutating = installed.webhooks[0].as_deref().unwrap_or_default();
@@ -122,6 +128,33 @@ async fn webhooks(
         }
     }
     Ok(webhooks)
+}
+
+/// The first pod that does not start, in the words of its kubelet or the scheduler.
+async fn waiting_pod(cluster: &Cluster, namespace: &str) -> Option<Link> {
+    let call = Call::get(PODS.all().in_namespace(namespace)).with_query(
+        "labelSelector",
+        "app.kubernetes.io/name=nodelife,app.kubernetes.io/component in (webhook,certs)",
+    );
+    let list: Value = cluster.read(&call).await.ok()?.json(&call).ok()?;
+    let message = items(&list, "/items").find_map(|pod| {
+        let containers = items(pod, "/status/containerStatuses");
+        let waiting = containers.map(|one| at(one, "/state/waiting"));
+        let unscheduled = items(pod, "/status/conditions")
+            .filter(|one| one["type"] == "PodScheduled" && one["status"] == "False");
+        let mut reasons = waiting.chain(unscheduled).filter_map(|one| {
+            let reason = one["reason"].as_str().filter(|it| !STARTING.contains(it))?;
+            Some(format!("{reason}: {}", one["message"].as_str()?))
+        });
+        Some(format!(
+            "{} does not start: {}",
+            at(pod, "/metadata/name").as_str()?,
+            reasons.next()?
+        ))
+    })?;
+    let fix =
+        "see `kubectl describe pod`; set an image that the nodes can pull (manifests/README.md)";
+    Some(link("pods", Health::Broken, message, fix))
 }
 
 async fn leaf(cluster: &Cluster, namespace: &str) -> Result<Option<Vec<u8>>, ApiError> {
