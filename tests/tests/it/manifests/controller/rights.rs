@@ -50,6 +50,7 @@ const LOCKS: &[&str] = &[
 const OF_MAINTENANCE: &[&str] = &[
     "daemonsets.apps [] [] [get list]",
     "deployments.apps [] [] [get list]",
+    "events [] [] [list]",
     "events.events.k8s.io [] [] [create]",
     "jobs.batch [] [] [get list]",
     "mutatingwebhookconfigurations.admissionregistration.k8s.io [] [] [list]",
