@@ -151,11 +151,12 @@ impl ReadyCounts {
     }
 
     /// A count for the implicit budget: what was evicted before it began is in it. None if it
-    /// failed.
+    /// failed. `replicas`: how many pods there should be.
     pub(super) fn record_for_budget(
         &mut self,
         workload: &str,
         count: Option<ReplicaCount>,
+        replicas: i32,
         now: Timestamp,
     ) {
         if let Some(known) = self.0.get_mut(workload)
@@ -166,6 +167,9 @@ impl ReadyCounts {
                 Some(count) => {
                     budget.ready = Some(count.ready);
                     budget.made = Some(count.made);
+                    // Events may say later what keeps others from coming.
+                    let unexplained = count.made < replicas && count.pending.is_empty();
+                    budget.due = unexplained.then(|| now + RECOUNT);
                     budget.pending = count.pending;
                 }
                 None => budget.due = Some(now + RECOUNT),

@@ -251,8 +251,11 @@ impl DrainMachine {
         match self.ready_counts.end(uid) {
             Some(CountReader::ImplicitBudget) => {
                 let counted = count.is_some();
-                self.ready_counts.record_for_budget(uid, count, self.now);
-                if counted && let Some(workload) = self.store.workloads.workload(uid) {
+                let workload = self.store.workloads.workload(uid);
+                let replicas = workload.and_then(|workload| workload.spec.replicas);
+                self.ready_counts
+                    .record_for_budget(uid, count, replicas.unwrap_or(1), self.now);
+                if let Some(workload) = workload.filter(|_| counted) {
                     self.ledger.clear(&Limit::Workload(workload.key()));
                 }
             }

@@ -53,8 +53,14 @@ fn the_last_ready_pod_stays_while_its_controller_makes_none() {
     };
     drain.step(status_of_four(1));
     drain.step(counted_of(1));
+    // Its Events may say why a moment later, and nothing else changes then.
+    let again = drain.after(10);
+    let counts = |effect: &Effect| matches!(effect, Effect::Count { .. });
+    assert!(again.iter().any(counts), "{again:?}");
+    drain.step(counted_of(1));
     for _ in 0..20 {
         assert!(evicted(&drain.after(10)).is_empty());
+        drain.step(counted_of(1));
         drain.step(status_of_four(1));
         drain.step(counted_of(1));
     }

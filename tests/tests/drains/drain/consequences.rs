@@ -46,7 +46,7 @@ async fn drain_under_quota(
     })
     .await;
     let before = env.pods_on(&node).await;
-    let output = env.drain(&[&node, "--timeout=20s"]).await;
+    let output = env.drain(&[&node, "--timeout=45s"]).await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
     for said in [
         "exceeded quota: q",
