@@ -45,7 +45,8 @@ impl Events {
 
     /// Writes an Event, unless the node has one of this kind about the same thing.
     pub(crate) fn record(&mut self, node: &str, what: EventReason, about: &str, text: &str) {
-        let news = (node.to_owned(), what.0, about.to_owned());
+        let EventReason(reason, is_warning) = what;
+        let news = (node.to_owned(), reason, about.to_owned());
         if self.reported.len() >= MAX_EVENTS || !self.reported.insert(news) {
             return;
         }
@@ -60,8 +61,8 @@ impl Events {
             uid: Some(&node.metadata.uid),
         };
         let event = Event {
-            is_warning: what.1,
-            reason: what.0,
+            is_warning,
+            reason,
             note: text,
         };
         self.recorder.record(regarding, event);
