@@ -73,6 +73,12 @@ pub(crate) fn select_from(all: &[Node], selection: &NodeSelection) -> anyhow::Re
             return Ok(nodes);
         }
     };
+    let is_missing = |name: &&Str| all.iter().all(|node| node.metadata.name != **name);
+    let missing = names.iter().filter(is_missing);
+    let missing: Vec<_> = missing.map(|name| format!("{name:?}")).collect();
+    if missing.len() > 1 {
+        bail!("nodes {} not found", missing.join(", "));
+    }
     let find = |name: &Str| {
         let node = all.iter().find(|node| node.metadata.name == *name);
         node.cloned()

@@ -341,3 +341,12 @@ fn a_tip_names_no_flag_that_changes_something() {
         assert!(text.contains(&format!("'{flag}'")), "{text}");
     }
 }
+
+#[test]
+fn each_unknown_node_is_named() {
+    let text = run(&["drain", "node-x", "node-y", "-f", SMALL, "--dry-run"]);
+    assert!(
+        text.contains(r#"nodes "node-x", "node-y" not found"#),
+        "{text}"
+    );
+}
