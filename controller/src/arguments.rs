@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser};
+use nodelife_core::node_marks::LOCK_NAMESPACE;
 
 use crate::leader::Times;
 
@@ -67,9 +68,13 @@ pub(crate) struct LeaderElection {
         default_value = "nodelife-controller"
     )]
     pub(crate) resource_name: String,
-    /// Namespace of the Lease; default: the Pod's, or that of the kubeconfig's context.
-    #[arg(long = "leader-elect-resource-namespace", value_name = "NAMESPACE")]
-    pub(crate) resource_namespace: Option<String>,
+    /// Namespace of the Lease, wherever the Pod is: two installations must not both lead.
+    #[arg(
+        long = "leader-elect-resource-namespace",
+        value_name = "NAMESPACE",
+        default_value = LOCK_NAMESPACE
+    )]
+    pub(crate) resource_namespace: String,
 }
 
 impl LeaderElection {

@@ -92,9 +92,8 @@ async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
             };
             watches.follow(cluster.watches());
             health.set_ready(true);
-            let namespace = flags.resource_namespace;
             let lease = LeaseName {
-                namespace: namespace.unwrap_or_else(|| cluster.namespace().to_owned()),
+                namespace: flags.resource_namespace,
                 name: flags.resource_name,
             };
             let identity = unique_identity("nodelife-controller");
