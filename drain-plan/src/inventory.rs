@@ -124,7 +124,7 @@ fn verdict(
         if !policy.consent.evict_daemon_sets || asked || pod.is_terminating() {
             return PodVerdict::Skip(SkipReason::DaemonSet);
         }
-        let needs = needs(pod, &policy.consent, context.workloads, notes);
+        let needs = needs(pod, &policy.consent, context, notes);
         return if needs.is_empty() {
             PodVerdict::Skip(SkipReason::DaemonSetLast)
         } else {
@@ -163,7 +163,7 @@ fn verdict(
     {
         return PodVerdict::Await(WaitReason::Owner(owner.metadata.name.clone()));
     }
-    let needs = needs(pod, &policy.consent, context.workloads, notes);
+    let needs = needs(pod, &policy.consent, context, notes);
     let decision = decide(pod, context.budgets);
     let bypassed = |why: &Impossible| {
         policy.consent.disable_eviction
@@ -318,7 +318,7 @@ fn failed_job(job: &Workload, evictions: usize) -> Option<String> {
 fn needs(
     pod: &Pod,
     consent: &Consent,
-    workloads: &Workloads,
+    context: InventoryContext<'_>,
     notes: &mut Notes,
 ) -> Vec<MissingFlag> {
     let mut needs = Vec::new();
@@ -330,7 +330,7 @@ fn needs(
             needs.push(need);
         }
     };
-    for (annotation, _) in protections(pod) {
+    for (annotation, _) in protections(pod, context.now) {
         weigh(
             MissingFlag::Unprotect(annotation),
             !consent.respect_annotations,
@@ -350,7 +350,7 @@ fn needs(
             let owner = owner.map(|owner| format!("{} {}", owner.kind, owner.name));
             weigh(MissingFlag::NoController { owner }, consent.force);
         }
-        Some(reference) if workloads.presence(reference) == Presence::Absent => {
+        Some(reference) if context.workloads.presence(reference) == Presence::Absent => {
             let (kind, name) = (reference.kind.clone(), reference.name.clone());
             weigh(MissingFlag::ControllerGone { kind, name }, consent.force);
         }

@@ -341,7 +341,7 @@ fn no_budget(context: &Context<'_>, findings: &mut Findings<'_>) {
 
 fn do_not_disturb(context: &Context<'_>, findings: &mut Findings<'_>) {
     for pod in context.evictable_pods() {
-        if let Some((annotation, value)) = protections(pod).next() {
+        if let Some((annotation, value)) = protections(pod, context.now).next() {
             let found = FindingBuilder::pod(pod, "{annotation}: {value}");
             findings.push(found.with("annotation", annotation).with("value", value));
         }
