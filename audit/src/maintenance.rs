@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use nodelife_core::node_marks::{DRAIN_IN_PROGRESS, DRAINED};
 use nodelife_core::object::{Node, NodeCondition, Taint};
+use nodelife_core::taint::is_removal;
 
 /// Events of the machine that the cloud has scheduled, as the detectors of AKS and others post them.
 const SCHEDULED: [&str; 6] = [
@@ -65,11 +66,6 @@ impl Maintenance {
             Self::Scheduled => "scheduled",
         }
     }
-}
-
-/// Whether an autoscaler puts this taint on a node that it is about to delete.
-pub(crate) fn is_removal(taint: &Taint) -> bool {
-    taint.key.starts_with("ToBeDeletedByClusterAutoscaler") || taint.key == "karpenter.sh/disrupted"
 }
 
 /// The condition that announces an event of the machine.

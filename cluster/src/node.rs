@@ -2,7 +2,7 @@
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};
-use nodelife_core::node_marks::ConditionChange;
+use nodelife_core::node_marks::{ConditionChange, NodeMarks};
 use nodelife_core::object::{Node, Taint};
 use serde_json::{Map, Value, json};
 
@@ -19,8 +19,8 @@ pub struct NodePatch {
     /// All taints, as they are to be: a merge patch replaces the list, so give
     /// `resource_version` too.
     pub taints: Option<Vec<Taint>>,
-    /// Annotations to set, or to remove (`None`).
-    pub annotations: Vec<(String, Option<String>)>,
+    /// Annotations and labels.
+    pub marks: NodeMarks,
     /// Only if the node has not changed since this version (409 otherwise).
     pub resource_version: Option<String>,
 }
@@ -31,12 +31,16 @@ impl NodePatch {
         if let Some(version) = &self.resource_version {
             metadata.insert("resourceVersion".to_owned(), json!(version));
         }
-        if !self.annotations.is_empty() {
-            let annotations = self.annotations.iter();
-            let annotations: Map<String, Value> = annotations
-                .map(|(key, value)| (key.clone(), json!(value)))
-                .collect();
-            metadata.insert("annotations".to_owned(), Value::Object(annotations));
+        let NodeMarks {
+            annotations,
+            labels,
+        } = &self.marks;
+        for (field, changes) in [("annotations", annotations), ("labels", labels)] {
+            if !changes.is_empty() {
+                let changes = changes.iter();
+                let changes = changes.map(|(key, value)| (key.clone(), json!(value)));
+                metadata.insert(field.to_owned(), Value::Object(changes.collect()));
+            }
         }
         let mut spec = Map::new();
         if let Some(unschedulable) = self.unschedulable {
@@ -102,17 +106,17 @@ impl Cluster {
         self.read(&call).await.map(drop)
     }
 
-    /// Cordons exactly this node, of its UID, and sets an annotation beside those that it has; the
+    /// Cordons exactly this node, of its UID, and sets annotations beside those that it has; the
     /// node as it is now, or None if it is another, cordoned, or without annotations by now. Other
     /// changes of the node are not in the way, as they would be with a `resourceVersion`. It is
     /// sent again as [`patch_node`](Self::patch_node) is.
     pub async fn cordon_if_schedulable(
         &self,
         node: &Node,
-        annotation: (&str, &str),
+        annotations: &[(String, Option<String>)],
     ) -> Result<Option<Node>, ApiError> {
         let target = NODES.all().named(&node.metadata.name);
-        let patch = cordon(node, annotation);
+        let patch = cordon(node, annotations);
         let call = Call::patch(target, "application/json-patch+json", &patch)?;
         let answer = applied(self.read(&call).await)?;
         answer.map(|answer| answer.json(&call)).transpose()
@@ -141,21 +145,23 @@ fn conditions_body(node: &Node, change: &ConditionChange) -> Value {
     })
 }
 
-fn cordon(node: &Node, (annotation, text): (&str, &str)) -> Patch {
+fn cordon(node: &Node, annotations: &[(String, Option<String>)]) -> Patch {
     let unschedulable = PointerBuf::from_tokens(["spec", "unschedulable"]);
-    Patch(vec![
+    let annotations = annotations.iter().map(|(key, value)| {
+        let path = PointerBuf::from_tokens(["metadata", "annotations", key]);
+        add(path, json!(value))
+    });
+    let tests = [
         test(
             PointerBuf::from_tokens(["metadata", "uid"]),
             json!(node.metadata.uid),
         ),
         // An absent field is null to the API server's JSON patch.
         test(unschedulable.clone(), Value::Null),
-        add(
-            PointerBuf::from_tokens(["metadata", "annotations", annotation]),
-            json!(text),
-        ),
-        add(unschedulable, json!(true)),
-    ])
+    ];
+    let cordoned = [add(unschedulable, json!(true))];
+    let all = tests.into_iter().chain(annotations).chain(cordoned);
+    Patch(all.collect())
 }
 
 fn test(path: PointerBuf, value: Value) -> PatchOperation {
@@ -205,16 +211,19 @@ mod tests {
     #[test]
     fn removed_annotations_are_null_and_the_version_is_held() {
         let patch = NodePatch {
-            annotations: vec![
-                ("a".to_owned(), None),
-                ("b".to_owned(), Some("1".to_owned())),
-            ],
+            marks: NodeMarks {
+                annotations: vec![
+                    ("a".to_owned(), None),
+                    ("b".to_owned(), Some("1".to_owned())),
+                ],
+                labels: vec![("c".to_owned(), None)],
+            },
             resource_version: Some("7".to_owned()),
             ..NodePatch::default()
         };
         assert_eq!(
             patch.body().to_string(),
-            r#"{"metadata":{"annotations":{"a":null,"b":"1"},"resourceVersion":"7"}}"#
+            r#"{"metadata":{"annotations":{"a":null,"b":"1"},"labels":{"c":null},"resourceVersion":"7"}}"#
         );
     }
 }

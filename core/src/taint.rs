@@ -30,6 +30,11 @@ pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized"
 /// The cloud says that the machine is shut down.
 pub const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 
+/// Whether an autoscaler puts this taint on a node that it is about to delete.
+pub fn is_removal(taint: &Taint) -> bool {
+    taint.key.starts_with("ToBeDeletedByClusterAutoscaler") || taint.key == "karpenter.sh/disrupted"
+}
+
 /// Pods that do not tolerate it are not scheduled there.
 pub const NO_SCHEDULE: &str = "NoSchedule";
 /// The scheduler avoids the node.

@@ -22,6 +22,9 @@ pub enum Behavior {
     WaitCompleted,
     /// It goes when all pods of a lower order are gone; pods that nothing is asked for have 0.
     Order(i32),
+    /// As if nothing were asked for. In a rule it goes before the pod's own words: who owns a pod cannot hold
+    /// a drain with them.
+    Evict,
 }
 
 impl FromStr for Behavior {
@@ -33,12 +36,15 @@ impl FromStr for Behavior {
         match word.as_str() {
             "skip" => Ok(Self::Skip),
             "wait-completed" | "waitcompleted" => Ok(Self::WaitCompleted),
+            "evict" => Ok(Self::Evict),
             _ => text
                 .strip_prefix("order=")
                 .and_then(|order| order.parse().ok())
                 .map(Self::Order)
                 .ok_or_else(|| {
-                    format!("invalid value '{text}': expected skip, wait-completed or order=NUMBER")
+                    format!(
+                        "invalid value '{text}': expected skip, wait-completed, evict or order=NUMBER"
+                    )
                 }),
         }
     }
@@ -50,6 +56,7 @@ impl fmt::Display for Behavior {
             Self::Skip => f.write_str("skip"),
             Self::WaitCompleted => f.write_str("wait-completed"),
             Self::Order(order) => write!(f, "order={order}"),
+            Self::Evict => f.write_str("evict"),
         }
     }
 }
@@ -104,15 +111,17 @@ impl fmt::Display for BehaviorSource {
     }
 }
 
-/// The behavior that is asked for this pod, and its source: the pod's own goes before the rules, and of those
-/// the first that selects it counts.
+/// The behavior that is asked for this pod, and its source. Of the rules the first that selects it counts; the
+/// pod's own goes before it, unless it is `evict`.
 pub(super) fn behavior(pod: &Pod, rules: &[PodRule]) -> Option<(Behavior, BehaviorSource)> {
+    let mut rules = rules.iter();
+    let rule = rules.find(|rule| rule.selector.matches(&pod.metadata.labels));
+    let by_flag = rule.map(|rule| (rule.behavior, BehaviorSource::Flag));
+    if let Some((Behavior::Evict, _)) = by_flag {
+        return by_flag;
+    }
     let own = own(pod).find_map(|(read, source)| Some((read.ok()?, source)));
-    own.or_else(|| {
-        let mut rules = rules.iter();
-        let rule = rules.find(|rule| rule.selector.matches(&pod.metadata.labels))?;
-        Some((rule.behavior, BehaviorSource::Flag))
-    })
+    own.or(by_flag)
 }
 
 /// What the pod itself asks for.
@@ -163,6 +172,27 @@ mod tests {
             Some((Behavior::Skip, BehaviorSource::Label))
         );
         assert_eq!(behavior(&pod("b", "n"), &[]), None);
+    }
+
+    #[test]
+    fn a_rule_to_evict_wins_over_the_pods_own_words() {
+        let rules = ["team=a:evict".parse().unwrap()];
+        for word in ["skip", "wait-completed", "order=3"] {
+            let mut asked = pod("a", "n");
+            let annotations = &mut asked.metadata.annotations;
+            annotations.insert(ANNOTATION.into(), word.into());
+            let own = word.parse().unwrap();
+            assert_eq!(
+                behavior(&asked, &rules),
+                Some((own, BehaviorSource::Annotation))
+            );
+            asked.metadata.labels.insert("team".into(), "a".into());
+            assert_eq!(
+                behavior(&asked, &rules),
+                Some((Behavior::Evict, BehaviorSource::Flag))
+            );
+            assert_eq!(order(&asked, &rules), 0);
+        }
     }
 
     #[test]

@@ -8,8 +8,8 @@ use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster, listing, retry_on_conflict};
 use nodelife_core::node_maintenance::NodeMaintenance;
 use nodelife_core::node_marks::{
-    CORDONED_BY, ConditionChange, CordonOwner, DRAIN_IN_PROGRESS, Lock, UncordonDecision,
-    uncordon_decision, without_waiting_taint,
+    CORDONED_BY, ConditionChange, CordonOwner, DRAIN_IN_PROGRESS, Lock, NodeMarks,
+    UncordonDecision, uncordon_decision, without_waiting_taint,
 };
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
@@ -142,12 +142,18 @@ async fn give_back_one(
         let uncordoned = decision == UncordonDecision::Uncordon && what == TakeOff::All;
         let is_marked =
             what == TakeOff::All && (uncordoned || decision == UncordonDecision::RemoveAnnotation);
+        let mut marks = match what {
+            TakeOff::All => NodeMarks::take_back(&node, Some(&own)),
+            TakeOff::Work => NodeMarks::default(),
+        };
+        let mark = is_marked.then(|| (CORDONED_BY.to_owned(), None));
+        marks.annotations.extend(mark);
         if let Some(other) = other {
             let held = || format!("another drain holds its lock: {}", other.describe(now));
-            return Ok(if is_marked {
-                Err(held())
-            } else {
+            return Ok(if marks == NodeMarks::default() {
                 Ok(Change::None)
+            } else {
+                Err(held())
             });
         }
         let taints = without_waiting_taint(&node);
@@ -166,12 +172,11 @@ async fn give_back_one(
             }
             TakeOff::Work => conditions.remove.retain(|kind| *kind == DRAIN_IN_PROGRESS),
         }
-        let is_changed = is_marked || taints.is_some();
+        let is_changed = marks != NodeMarks::default() || taints.is_some();
         if is_changed {
-            let mark = is_marked.then(|| (CORDONED_BY.to_owned(), None));
             let patch = NodePatch {
                 unschedulable: uncordoned.then_some(false),
-                annotations: mark.into_iter().collect(),
+                marks,
                 taints,
                 resource_version: Some(node.metadata.resource_version.to_string()),
             };

@@ -72,6 +72,10 @@ pub struct DrainSettings {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
     #[schemars(range(min = 1))]
     pub max_per_zone: Option<u16>,
+    /// Label each node node.kubernetes.io/exclude-from-external-load-balancers when its turn comes, and
+    /// wait this long before its first eviction.
+    #[arg(long, value_name = "DURATION")]
+    pub exclude_from_load_balancers: Option<TimeLimit>,
     /// Wait until replacements are Ready before starting the next node or exiting.
     #[arg(long)]
     pub wait_ready: bool,
@@ -92,8 +96,8 @@ pub struct DrainSettings {
     /// Evict pods of lower priority first; pods that only a budget blocks delay no others.
     #[arg(long, value_enum, default_value_t, value_name = "ORDER")]
     pub order: Order,
-    /// Behavior for pods that match a selector: skip, wait-completed, or order=N (lower first,
-    /// default 0); may be repeated, the first match wins.
+    /// Behavior for pods that match a selector: skip, wait-completed, order=N (lower first,
+    /// default 0), or evict, whatever the pod itself asks; may be repeated, the first match wins.
     #[arg(long, value_name = "SELECTOR:WHAT")]
     #[schemars(length(max = 100))]
     pub pod_rule: Vec<PodRule>,

@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 
 use crate::context::belongs_to_node;
-use crate::maintenance::is_removal;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::{Node, NodeCondition, Taint};
 use nodelife_core::snapshot::Source;
@@ -297,7 +296,7 @@ fn stuck_scale_down(context: &Context<'_>, node: &Node, findings: &mut Findings<
         let since = taint
             .time_added
             .or_else(|| stamp.ok()?.ok())
-            .filter(|_| is_removal(taint));
+            .filter(|_| taint::is_removal(taint));
         let lasts = since.map(|since| context.seconds_since(since));
         if let Some(lasts) = lasts.filter(|lasts| *lasts > LONG) {
             findings.push(tainted(node, taint, lasts));

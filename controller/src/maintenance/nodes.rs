@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use nodelife_cluster::watch::Update;
 use nodelife_core::node_marks::CordonOwner;
 use nodelife_core::object::{Labels, Node};
+use nodelife_core::taint::is_removal;
 use nodelife_core::text::Str;
 use nodelife_core::zone::ZoneKey;
 
@@ -26,6 +27,8 @@ pub(super) struct NodeFacts {
     /// Whether it takes no pods: it is cordoned or not Ready.
     pub(super) is_unavailable: bool,
     pub(super) cordoned_by: Option<CordonOwner>,
+    /// Whether an autoscaler is about to delete it.
+    pub(super) is_removed: bool,
 }
 
 impl NodeFacts {
@@ -36,6 +39,7 @@ impl NodeFacts {
             is_cordoned: node.spec.unschedulable,
             is_unavailable: node.spec.unschedulable || !node.is_ready(),
             cordoned_by: CordonOwner::of(node),
+            is_removed: node.spec.taints.iter().any(is_removal),
         }
     }
 

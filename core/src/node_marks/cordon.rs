@@ -49,6 +49,10 @@ impl CordonOwner {
         Self(Str::from(format!("{who} at {began}")))
     }
 
+    pub(super) fn is_maintenance(&self) -> bool {
+        self.0.starts_with("nodemaintenance/")
+    }
+
     pub fn of(node: &Node) -> Option<Self> {
         let annotation = node.metadata.annotations.get(CORDONED_BY)?;
         Some(Self(annotation.clone()))

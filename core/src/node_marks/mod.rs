@@ -3,6 +3,7 @@
 mod conditions;
 mod cordon;
 mod lock;
+mod marks;
 
 pub use conditions::{ConditionChange, DRAIN_IN_PROGRESS, DRAINED, DrainProgress};
 pub use cordon::{
@@ -12,3 +13,4 @@ pub use cordon::{
 pub use lock::{
     Claim, LOCK_HELD, LOCK_LABEL, LOCK_LEASE, LOCK_NAMESPACE, LOCK_NODES, LOCK_RENEWAL, Lock,
 };
+pub use marks::NodeMarks;

@@ -5,7 +5,6 @@ use nodelife_cluster::list::ListFilter;
 use nodelife_drain_plan::Effect;
 
 use super::{Executor, requests};
-use crate::node::cordon;
 use crate::view::watches::pod_filter;
 
 impl Executor<'_> {
@@ -74,24 +73,7 @@ impl Executor<'_> {
                     self.reporter.pod_changed(tracked, now)?;
                 }
             }
-            Effect::Cordon { node } => {
-                let mut nodes = self.view.nodes.iter();
-                let Some(known) = nodes.find(|known| known.metadata.name == node).cloned() else {
-                    return Ok(());
-                };
-                if self.cordons(&known) {
-                    self.cordoned.push(node.clone());
-                }
-                let cordon_owner = self.cordon_owner.clone();
-                let journal = self.options.journal.clone();
-                self.cordons.spawn(async move {
-                    if let Some(journal) = journal {
-                        journal.begins(node.clone()).await;
-                    }
-                    let done = cordon::cordon(&cluster, &known, None, &cordon_owner).await;
-                    (node, done)
-                });
-            }
+            Effect::Cordon { node } => self.start_cordon(node),
             Effect::Outlook { uid } => self.print_outlook(&uid),
             Effect::Left { node, loss } => self.node_left(&node, loss),
             Effect::Awaits { node } => self.print_awaited(&node),

@@ -17,6 +17,7 @@ use anyhow::Context as _;
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
+use nodelife_core::go_duration::TimeLimit;
 use nodelife_core::node_marks::CordonOwner;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
@@ -101,6 +102,8 @@ pub(crate) struct ExecutorOptions {
     pub(crate) gate: Option<Arc<dyn Gate>>,
     /// The limits that it shares with other drains.
     pub(crate) shared: Option<Arc<dyn SharedLimits>>,
+    /// How long load balancers have to leave out a node before its first eviction.
+    pub(crate) exclusion: Option<TimeLimit>,
     /// Is told of each node before its turn.
     pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) surges: Surges,

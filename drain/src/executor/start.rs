@@ -46,7 +46,7 @@ impl Executor<'_> {
                 // One that was cordoned already is read again: somebody may have uncordoned it since.
                 let shown = (!node.spec.unschedulable).then(|| node.clone());
                 let owner = &self.cordon_owner;
-                attempts.push(cordon::cordon(&self.cluster, node, shown, owner));
+                attempts.push(cordon::cordon(&self.cluster, node, shown, owner, false));
             }
             let ended = join_all(attempts).await;
             for (node, done) in some.iter().zip(ended) {
@@ -56,6 +56,36 @@ impl Executor<'_> {
             self.decide()?;
         }
         Ok(())
+    }
+
+    /// Cordons a node whose turn has come.
+    pub(super) fn start_cordon(&mut self, node: Str) {
+        let mut nodes = self.view.nodes.iter();
+        let Some(known) = nodes.find(|known| known.metadata.name == node).cloned() else {
+            return;
+        };
+        if self.cordons(&known) {
+            self.cordoned.push(node.clone());
+        }
+        let exclusion = self.options.exclusion;
+        if let Some(wait) = exclusion {
+            let text = format_args!("node/{node}: load balancers have {wait} to leave it out");
+            self.reporter.note(text);
+        }
+        let cluster = self.cluster.clone();
+        let cordon_owner = self.cordon_owner.clone();
+        let journal = self.options.journal.clone();
+        self.cordons.spawn(async move {
+            if let Some(journal) = journal {
+                journal.begins(node.clone()).await;
+            }
+            let excludes = exclusion.is_some();
+            let done = cordon::cordon(&cluster, &known, None, &cordon_owner, excludes).await;
+            if let (Some(wait), Ok(CordonOutcome::Cordoned { .. })) = (exclusion, &done) {
+                tokio::time::sleep(wait.0).await;
+            }
+            (node, done)
+        });
     }
 
     /// The event for the machine from the end of a cordon.

@@ -3,21 +3,23 @@
 use anyhow::{Context as _, bail};
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster, resource, retry_on_conflict};
-use nodelife_core::node_marks::{CORDONED_BY, CordonOwner, without_waiting_taint};
+use nodelife_core::node_marks::{CORDONED_BY, CordonOwner, NodeMarks, without_waiting_taint};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
-/// The patch that cordons this node, and takes off it that it waits; empty where there is
+/// The patch that cordons and marks this node, and takes off it that it waits; empty where there is
 /// nothing to do. The version of the node is to be given with it: a list of taints is replaced as a
 /// whole.
-fn cordon_patch(node: &Node, cordon_owner: &CordonOwner) -> NodePatch {
+fn cordon_patch(node: &Node, cordon_owner: &CordonOwner, excludes: bool) -> NodePatch {
     let mut patch = NodePatch {
         taints: without_waiting_taint(node),
+        marks: NodeMarks::set(node, cordon_owner, excludes),
         ..NodePatch::default()
     };
     if !node.spec.unschedulable {
         patch.unschedulable = Some(true);
-        patch.annotations = vec![(CORDONED_BY.to_owned(), Some(cordon_owner.to_string()))];
+        let mark = (CORDONED_BY.to_owned(), Some(cordon_owner.to_string()));
+        patch.marks.annotations.push(mark);
     }
     patch
 }
@@ -43,7 +45,7 @@ pub(crate) enum CordonOutcome {
 type Written = Result<(Node, Node), Option<Box<Node>>>;
 
 /// Cordons a node as it was read before the drain; `shown`: as it was shown a moment ago, which spares a
-/// read.
+/// read. `excludes`: also labels it for load balancers.
 ///
 /// `kubectl drain` v1.36 goes on without (`RunCordonOrUncordon` prints the error), and
 /// evicts pods that the scheduler may put back.
@@ -52,18 +54,19 @@ pub(crate) async fn cordon(
     known: &Node,
     shown: Option<Node>,
     cordon_owner: &CordonOwner,
+    excludes: bool,
 ) -> anyhow::Result<CordonOutcome> {
     let name = &known.metadata.name;
     let context = || format!("failed to cordon node {name}; nothing was evicted from it");
     let quick = match shown {
-        Some(shown) => write_shown(cluster, known, shown, cordon_owner)
+        Some(shown) if !excludes => write_shown(cluster, known, shown, cordon_owner)
             .await
             .with_context(context)?,
-        None => None,
+        _ => None,
     };
     let written = match quick {
         Some(written) => written,
-        None => retry_on_conflict(|| write(cluster, known, cordon_owner))
+        None => retry_on_conflict(|| write(cluster, known, cordon_owner, excludes))
             .await
             .with_context(context)?,
     };
@@ -91,11 +94,14 @@ async fn write_shown(
     if shown.metadata.uid != known.metadata.uid || without_waiting_taint(&shown).is_some() {
         return Ok(None);
     }
-    if shown.spec.unschedulable {
+    let patch = cordon_patch(&shown, cordon_owner, false);
+    if patch == NodePatch::default() {
         return Ok(Some(Ok((shown.clone(), shown))));
     }
-    let owner = cordon_owner.to_string();
-    let cordoned = cluster.cordon_if_schedulable(&shown, (CORDONED_BY, &owner));
+    if shown.spec.unschedulable {
+        return Ok(None);
+    }
+    let cordoned = cluster.cordon_if_schedulable(&shown, &patch.marks.annotations);
     match cordoned.await {
         Ok(after) => Ok(after.map(|after| Ok((shown, after)))),
         Err(ApiError::NotFound(_)) => Ok(Some(Err(None))),
@@ -109,6 +115,7 @@ async fn write(
     cluster: &Cluster,
     known: &Node,
     cordon_owner: &CordonOwner,
+    excludes: bool,
 ) -> Result<Written, ApiError> {
     let name = &known.metadata.name;
     let found: Option<Node> = cluster.get(resource::NODES.all().named(name)).await?;
@@ -116,7 +123,7 @@ async fn write(
         Some(node) if node.metadata.uid == known.metadata.uid => node,
         other => return Ok(Err(other.map(Box::new))),
     };
-    let mut patch = cordon_patch(&node, cordon_owner);
+    let mut patch = cordon_patch(&node, cordon_owner, excludes);
     let after = if patch == NodePatch::default() {
         node.clone()
     } else {

@@ -3,7 +3,7 @@
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster, retry_on_conflict};
 use nodelife_core::node_marks::{
-    CORDONED_BY, ConditionChange, CordonOwner, UncordonDecision, without_waiting_taint,
+    CORDONED_BY, ConditionChange, CordonOwner, NodeMarks, UncordonDecision, without_waiting_taint,
 };
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
@@ -120,17 +120,17 @@ async fn one(
         UncordonDecision::Uncordon | UncordonDecision::RemoveAnnotation
     );
     let taints = without_waiting_taint(&node);
-    let tainted = taints.is_some();
+    let mut marks = NodeMarks::take_back(&node, run);
+    let is_changed = ours || taints.is_some() || marks != NodeMarks::default();
+    let mark = ours.then(|| (CORDONED_BY.to_owned(), None));
+    marks.annotations.extend(mark);
     let patch = NodePatch {
         unschedulable: (undo == UncordonDecision::Uncordon).then_some(false),
-        annotations: ours
-            .then(|| (CORDONED_BY.to_owned(), None))
-            .into_iter()
-            .collect(),
+        marks,
         taints,
         resource_version: Some(node.metadata.resource_version.to_string()),
     };
-    if (ours || tainted) && !dry {
+    if is_changed && !dry {
         cluster.patch_node(name, &patch, false).await?;
     }
     let conditions = ConditionChange::undo(&node);

@@ -130,6 +130,7 @@ pub async fn prepare(
             node_conditions: request.settings.node_conditions,
             gate: request.gate.clone(),
             shared: request.shared.clone(),
+            exclusion: request.settings.exclude_from_load_balancers,
             journal: request.journal.clone(),
             surges,
             refusals,

@@ -33,6 +33,7 @@ impl DrainSettings {
             skip_wait_for_delete_timeout,
             concurrency: _,
             max_per_zone,
+            exclude_from_load_balancers: _,
             wait_ready,
             wait_volumes,
             once,
@@ -117,6 +118,7 @@ impl DrainRequest {
     pub(crate) fn cordons_each(&self, view: &ClusterView) -> bool {
         view.nodes.len() > self.settings.concurrency()
             || !self.earlier.ended.is_empty()
+            || self.settings.exclude_from_load_balancers.is_some()
             || (view.nodes.len() > 1 || self.shared.is_some())
                 && (self.settings.max_per_zone.is_some() || self.max_unavailable.is_some())
     }

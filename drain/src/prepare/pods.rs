@@ -125,6 +125,7 @@ pub async fn prepare_pods(
             node_conditions: false,
             gate: None,
             shared: None,
+            exclusion: None,
             journal: None,
             surges: Surges::default(),
             refusals: Refusals::default(),

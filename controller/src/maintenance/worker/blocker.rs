@@ -55,6 +55,13 @@ impl BlockerCheck {
                 let text = format!("waits for nodes that are not there: {names}");
                 return Some(blocker("NodeNotFound", text));
             }
+            let removed = |name: &&Str| known.nodes.get(name).is_some_and(|node| node.is_removed);
+            let removed: Vec<&str> = wanted.iter().filter(removed).map(Str::as_str).collect();
+            if status.started_at.is_none() && !removed.is_empty() {
+                let names = format::first(SHOWN, removed);
+                let text = format!("waits for nodes that an autoscaler removes by itself: {names}");
+                return Some(blocker("NodeDisrupted", text));
+            }
             let set: BTreeSet<Str> = wanted.iter().cloned().collect();
             if let Some(wait) = known.taken(&self.object.metadata.uid, &set) {
                 return Some(of(wait));

@@ -1,5 +1,6 @@
 //! Tests of nodes that are refused, blocked or too slow while others are drained.
 
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
@@ -96,5 +97,30 @@ pub(crate) async fn a_node_that_only_budgets_block_makes_way() {
     assert_eq!(status, Some(0), "{stderr}");
     let line = format!("node/{slow}: only budgets block it");
     assert_eq!(stderr.matches(&line).count(), 1, "{stderr}");
+    env.check(&[free, held]).await;
+}
+
+#[tokio::test]
+async fn load_balancers_have_time_before_the_first_eviction() {
+    let (env, node, other, free) = two("excluded").await;
+    let held = PodFixture::new("held").running_on(&node);
+    let held = held.create(&env.namespace).await.unwrap();
+    let wait = "--exclude-from-load-balancers=1500ms";
+    let output = env.drain(&[&node, &other, "--force", wait]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    let line = format!("node/{node}: load balancers have 1.5s to leave it out");
+    assert!(output.stderr.contains(&line), "{}", output.stderr);
+    let requests = env.requests().await;
+    let received = |verb: &str, resource: &str, name: &str| {
+        let mut requests = requests.iter();
+        let request = requests.find(|event| event.is(verb, resource) && event.name() == name);
+        request.unwrap().received.unwrap()
+    };
+    for (node, pod) in [(&node, "held"), (&other, "free")] {
+        let marked = received("patch", "nodes", node);
+        let evicted = received("create", "pods/eviction", pod);
+        let waited = evicted.duration_since(marked);
+        assert!(waited >= SignedDuration::from_millis(1500), "{waited:?}");
+    }
     env.check(&[free, held]).await;
 }

@@ -7,6 +7,8 @@ mod kills;
 mod leaders;
 mod limits;
 mod objects;
+mod others;
+mod peers;
 pub(crate) mod replica;
 mod rolling;
 mod same_as_drain;

@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ListParams, Patch, PatchParams};
 use nodelife_tests::fixture::BudgetFixture;
 use nodelife_tests::fixture::pod::is_ready;
 use nodelife_tests::installation::{NAMESPACE, manifests};
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::real_nodes::{ProgramImage, RealNodes, deployment, is_left_out};
 use nodelife_tests::{ControlPlane, TestNamespace, until};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::support::{kubectl, nothing_is_left};
 
@@ -69,6 +70,74 @@ async fn the_controller_drains_its_own_nodes_and_gives_them_back() {
     }
     assert_eq!(after, before);
 
+    let traces = cluster.traces().await;
+    drop(cluster);
+    nothing_is_left(&traces).await;
+}
+
+/// All nodes in turn, with a soak and a gate; the controller, which runs on them, is upgraded after the first
+/// and after the second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rolling_maintenance_goes_on_over_upgrades_of_the_controller() {
+    if is_left_out() {
+        return;
+    }
+    let cluster = RealNodes::start(ControlPlane::options(), 3).await.unwrap();
+    let scene = Scene::install(&cluster).await;
+    let nodes = cluster.nodes().iter().map(|node| node.name.clone());
+    let nodes: Vec<String> = nodes.collect();
+    let gate = json!({"nodeCondition": {"type": "Upgraded", "status": "True"}, "timeout": "10m"});
+    let object = json!({
+        "apiVersion": "nodelife.dev/v1alpha1", "kind": "NodeMaintenance",
+        "metadata": {"name": "rolling"},
+        "spec": {"nodes": nodes, "soak": "3s", "gate": gate, "drain": {"waitReady": true}},
+    });
+    scene.kubectl.apply(&object.to_string()).await.unwrap();
+    let mut done: Vec<String> = Vec::new();
+    for upgrades in (0..nodes.len()).rev() {
+        let next = until("the next node drained", async || {
+            let status = scene.maintenance("rolling").await?;
+            let mut all = status["nodes"].as_array().into_iter().flatten();
+            let next = all.find(|node| {
+                let is_new = !done.iter().any(|name| node["name"] == **name);
+                node["state"] == "Drained" && is_new
+            });
+            anyhow::ensure!(next.is_some(), "{status:#}");
+            Ok(next.and_then(|node| Some(node["name"].as_str()?.to_owned())))
+        })
+        .await;
+        if upgrades > 0 {
+            let leader = scene.leader().await;
+            let name = format!("deployment/{NAME}");
+            scene
+                .run(&["rollout", "restart", "-n", NAMESPACE, &name])
+                .await;
+            until("the old leader gone", async || {
+                Ok(scene.pods.get_opt(&leader).await?.is_none().then_some(()))
+            })
+            .await;
+            scene.rolled_out().await;
+            scene.leader().await;
+        }
+        for node in &nodes {
+            let is_out = scene.unschedulable(node).await;
+            assert_eq!(is_out, *node == next, "{node}, beside {next}");
+        }
+        scene.upgraded(&next).await;
+        done.push(next);
+    }
+    let status = until("the end", async || {
+        let status = scene.maintenance("rolling").await?;
+        Ok(status["finishedAt"].is_string().then_some(status))
+    })
+    .await;
+    assert_eq!(status["exitStatus"], 0, "{status:#}");
+    let cancel = ["nodelife", "maintenance", "cancel", "rolling"];
+    let cancelled = scene.kubectl.run(cancel).await.unwrap();
+    assert_eq!(cancelled.status, Some(0), "{cancelled:?}");
+    for node in &nodes {
+        assert!(!scene.unschedulable(node).await, "{node}");
+    }
     let traces = cluster.traces().await;
     drop(cluster);
     nothing_is_left(&traces).await;
@@ -153,6 +222,28 @@ impl Scene {
         pods.into_iter()
             .filter_map(|pod| pod.spec?.node_name)
             .collect()
+    }
+
+    /// The status of a NodeMaintenance.
+    async fn maintenance(&self, name: &str) -> anyhow::Result<Value> {
+        let get = ["get", "nodemaintenance", name, "-o", "json"];
+        let object = self.kubectl.run(get).await?.success()?;
+        let object: Value = serde_json::from_str(&object)?;
+        Ok(object["status"].clone())
+    }
+
+    /// Says that a node is upgraded, and lets it have pods again.
+    async fn upgraded(&self, name: &str) {
+        let since = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let condition = json!({
+            "type": "Upgraded", "status": "True", "reason": "Test", "message": "",
+            "lastTransitionTime": since,
+        });
+        let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+        let parameters = PatchParams::default();
+        let patched = self.nodes.patch_status(name, &parameters, &patch).await;
+        patched.unwrap();
+        self.run(&["uncordon", name]).await;
     }
 
     async fn unschedulable(&self, node: &str) -> bool {
