@@ -76,6 +76,8 @@ pub struct DrainOptions {
     pub given_up: BTreeMap<Str, Impossible>,
     /// Whether what can never be allowed is waited for: somebody may change it.
     pub wait_for_impossible: bool,
+    /// Whether rights that are missing are waited for: nobody repeats this drain.
+    pub wait_for_rights: bool,
     /// Whether each pod gets one try: what is blocked then is not waited for.
     pub once: bool,
     /// How many nodes of one zone are emptied at once.

@@ -58,7 +58,8 @@ pub(super) fn nodes(progress: &Progress<'_>) -> Vec<NodeStatus> {
         NodeStatus {
             name: name.clone(),
             state,
-            done_at: has_ended.then(|| whole_second(progress.now)),
+            done_at: has_ended
+                .then(|| whole_second(machine.ended_at(name).unwrap_or(progress.now))),
             message: cut(&message),
             pods: counts.get(name.as_str()).copied().unwrap_or_default(),
             ..NodeStatus::default()

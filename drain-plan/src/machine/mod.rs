@@ -133,6 +133,11 @@ impl DrainMachine {
         self.nodes.between()
     }
 
+    /// When the drain of a node that had its turn ended.
+    pub fn ended_at(&self, node: &str) -> Option<Timestamp> {
+        self.nodes.ended_at(node)
+    }
+
     /// Whether it has been the turn of this node.
     pub fn had_turn(&self, node: &str) -> bool {
         self.nodes.had_turn(node)

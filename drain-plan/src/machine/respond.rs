@@ -5,6 +5,7 @@ use super::retry::{BUDGET_WAIT, IN_PROGRESS_WAIT, OPEN_WAIT, Wait, fixed};
 use super::state::RetryTrigger::{InputsChanged, Timer, TimerThenGet};
 use super::state::{BlockReason, EvictionInputs, PodState, Unevictable};
 use crate::eviction::EvictionResult;
+use crate::options::DrainOptions;
 use crate::verdict::Impossible;
 use nodelife_core::disruption::{
     BudgetKey, BudgetRefusal, EvictionDecision, Limit, decide, may_be_lifted,
@@ -15,7 +16,7 @@ use nodelife_core::text::Str;
 /// How often a denial is taken as one that may pass.
 pub(super) const DENIALS: u32 = 3;
 
-/// The same for a webhook: it is tried for half a minute.
+/// The same for a webhook where there is no end: for half a minute.
 pub(super) const WEBHOOK_DENIALS: u32 = 6;
 
 impl DrainMachine {
@@ -58,7 +59,7 @@ impl DrainMachine {
             _ => false,
         };
         tracked.denials += u32::from(denied);
-        let denials = tracked.denials;
+        let may_pass = may_pass(&result, tracked.denials, &self.settings);
         let (block, wait, retry_on) = match result {
             // "Gone" comes from a look: the answer says only that the name is free.
             EvictionResult::Accepted | EvictionResult::NotFound => {
@@ -93,12 +94,10 @@ impl DrainMachine {
                 let wait = retry_after.map_or(BUDGET_WAIT, fixed);
                 (BlockReason::Denied(message), wait, InputsChanged(seen))
             }
-            // An API server that has just started forbids everything for a moment.
-            EvictionResult::Forbidden(message) if denials < DENIALS => {
+            EvictionResult::Forbidden(message) if may_pass => {
                 (BlockReason::Denied(message), OPEN_WAIT, Timer)
             }
-            // A webhook may look at something that passes, and say so with 403 all the same.
-            EvictionResult::Denied { message, .. } if denials < most_denials(&message) => {
+            EvictionResult::Denied { message, .. } if may_pass => {
                 (BlockReason::Denied(message), OPEN_WAIT, InputsChanged(seen))
             }
             EvictionResult::NamespaceTerminating => {
@@ -240,16 +239,23 @@ impl DrainMachine {
     }
 }
 
-/// How often this denial is taken as one that may pass: a policy in CEL sees only the request, and
-/// decides alike each time.
-fn most_denials(message: &str) -> u32 {
-    // `ToStatusErr` of staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go,
-    // v1.36.3.
-    if message.contains("admission webhook ") {
-        WEBHOOK_DENIALS
-    } else {
-        DENIALS
-    }
+/// Whether a denial may pass, after so many. An API server that has just started forbids everything for a moment.
+/// A policy in CEL sees only the request, and decides alike each time; a webhook may look at something that
+/// passes, and say so with 403 all the same: it is asked until the time is over, or for half a minute where
+/// there is no end.
+fn may_pass(result: &EvictionResult, denials: u32, settings: &DrainOptions) -> bool {
+    let waits = settings.wait_for_impossible
+        || match result {
+            EvictionResult::Forbidden(_) => settings.wait_for_rights,
+            // `ToStatusErr` of staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go,
+            // v1.36.3.
+            EvictionResult::Denied { message, .. } if message.contains("admission webhook ") => {
+                let has_end = settings.deadline.is_some() || settings.wait_for_rights;
+                has_end || denials < WEBHOOK_DENIALS
+            }
+            _ => false,
+        };
+    waits || denials < DENIALS
 }
 
 /// The budget that a refusal names: each of its sentences begins with it (`checkAndDecrement` and

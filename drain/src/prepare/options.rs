@@ -151,6 +151,7 @@ impl DrainRequest {
             } else {
                 plan.impossible.clone()
             },
+            wait_for_rights: self.shared.is_some(),
             deadline: deadline(self.end, cluster),
             cordon_each: self.cordons_each(view),
             max_unavailable: self.max_unavailable.map(|most| most.of(nodes)),

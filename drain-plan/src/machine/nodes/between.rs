@@ -24,6 +24,7 @@ impl Nodes {
 
     /// The drain of a node that had its turn has ended: whether the next one waits.
     pub(super) fn hold_slot(&mut self, node: &Str, now: Timestamp) -> Option<Effect> {
+        self.turns.entry(node.clone()).or_default().ended = Some(now);
         let soak = self.settings.soak;
         if !self.settings.gate && soak.is_zero() || !self.some_wait() {
             return None;

@@ -21,6 +21,8 @@ pub(super) struct Turn {
     before: SignedDuration,
     /// When it last made way for another.
     yielded: Option<Timestamp>,
+    /// When its drain ended.
+    pub(super) ended: Option<Timestamp>,
 }
 
 impl Nodes {
@@ -31,6 +33,11 @@ impl Nodes {
     /// Since when it is the turn of a node, if it is.
     pub(in crate::machine) fn turn_since(&self, node: &str) -> Option<Timestamp> {
         self.turns.get(node)?.since
+    }
+
+    /// When the drain of a node that had its turn ended.
+    pub(in crate::machine) fn ended_at(&self, node: &str) -> Option<Timestamp> {
+        self.turns.get(node)?.ended
     }
 
     pub(super) fn begin_turn(&mut self, node: &Str, now: Timestamp) {

@@ -233,7 +233,7 @@ async fn the_cluster_role_of_the_manifests_is_enough() {
 
 /// Number 20: nothing stays changed behind a user who loses the right to evict under way.
 #[tokio::test]
-pub(crate) async fn the_cordon_is_undone_without_permission_to_evict() {
+async fn the_cordon_is_undone_without_permission_to_evict() {
     let mut env = TestEnvironment::apart(Parts::Api, "no-evict").await;
     let nodes = ["a", "b", "theirs"].map(|name| env.node(name));
     let mut pods = Vec::new();

@@ -417,7 +417,7 @@ fn check(round: &Round, done: &[Done], changes: &BTreeMap<u64, (String, bool, Ti
                 assert!(!case.fails, "beside a gate that failed: {wrong}");
             } else if let Some(((ended, passed), _)) = earlier {
                 let soak = SignedDuration::from_secs(case.soak.into());
-                // The status may say a second later that a node is done: it is written once a second.
+                // The status has whole seconds.
                 let least = ended.unwrap() + soak - SignedDuration::from_secs(1);
                 assert!(least <= *at, "within the soak: {wrong}");
                 assert!(*passed <= Some(*version), "before the gate: {wrong}");

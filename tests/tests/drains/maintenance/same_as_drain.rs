@@ -86,7 +86,6 @@ run! {
         a_drain_works_without_permission_to_read_budgets,
         a_drain_works_without_permission_to_watch_budgets,
         the_permission_to_evict_is_asked_before_the_cordon,
-        the_cordon_is_undone_without_permission_to_evict,
         wait_ready_is_refused_if_replicas_may_not_be_watched;
     refusals: [all_refusals_are_reported_at_once_and_nothing_is_written]
         two_budgets_on_a_pod_are_named_before_the_cordon;
