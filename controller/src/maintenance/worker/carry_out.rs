@@ -141,7 +141,9 @@ impl Worker {
                 .map(ToString::to_string)
                 .unwrap_or_default(),
             DrainStatus::Blocked if !last.blocked.is_empty() => last.blocked.clone(),
-            _ => first.unwrap_or_else(|| reporter.last.clone()),
+            _ => first
+                .or_else(|| first_undrained(&self.object.status))
+                .unwrap_or_else(|| reporter.last.clone()),
         };
         let mut nodes = self.object.status.nodes.iter();
         let is_open = |node: &NodeStatus| !node.has_ended() && node.state != NodeState::Refused;
@@ -166,6 +168,14 @@ impl Worker {
             tracing::debug!(%error, "failed to put the finalizer back");
         }
     }
+}
+
+/// The first node whose drain ended before it was empty, and why.
+fn first_undrained(status: &MaintenanceStatus) -> Option<String> {
+    let mut nodes = status.nodes.iter();
+    let node =
+        nodes.find(|node| node.state == NodeState::NotDrained && !node.message.is_empty())?;
+    Some(format!("node/{}: {}", node.name, node.message))
 }
 
 /// The status with what a drain shows of its nodes; those of which it shows nothing stay as they are.

@@ -184,6 +184,10 @@ async fn carry_out(scene: &Scene<'_>, round: usize, object: usize, all: &[Distur
     }
     if ended["exitStatus"] != 0 {
         let told = format!("{name}, {own:?}: {ended:#}");
+        let mut conditions = ended["conditions"].as_array().into_iter().flatten();
+        let drained = conditions.find(|one| one["type"] == "Drained");
+        let text = drained.unwrap()["message"].as_str().unwrap_or_default();
+        assert!(!text.contains(": drained"), "a wrong cause: {told}");
         assert!(own.iter().any(|act| act.may_keep()), "{told}");
         let nodes = ended["nodes"].as_array().unwrap();
         for node in nodes.iter().filter(|node| node["state"] != "Drained") {
@@ -338,8 +342,13 @@ async fn grant(scene: &Scene<'_>) {
             "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
             "subjects": [{"apiGroup": group, "kind": "User", "name": "replica-one"}],
         });
+        // Others do the same at this moment.
         for one in [role, binding] {
-            scene.kubectl.apply(&one.to_string()).await.unwrap();
+            let text = one.to_string();
+            let applied = wait_until("the right", TIMEOUT, async || {
+                scene.kubectl.apply(&text).await.map(Some)
+            });
+            applied.await.unwrap();
         }
     }
 }
