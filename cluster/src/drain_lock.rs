@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use jiff::SignedDuration;
 use nodelife_core::node_marks::{
-    FIELD_MANAGER, LOCK_HELD, LOCK_LABEL, LOCK_LEASE, LOCK_NAMESPACE, LOCK_NODES, Lock,
+    FIELD_MANAGER, LOCK_HELD, LOCK_LABEL, LOCK_NAMESPACE, LOCK_NODES, Lock,
 };
 use nodelife_core::object::Lease;
 use nodelife_core::text::Str;
@@ -36,6 +37,7 @@ impl Cluster {
         &self,
         name: &str,
         holder: &str,
+        lease: SignedDuration,
         nodes: &BTreeSet<Str>,
     ) -> Result<Lock, ApiError> {
         let nodes: Vec<&str> = nodes.iter().map(Str::as_str).collect();
@@ -49,7 +51,7 @@ impl Cluster {
             },
             "spec": {
                 "holderIdentity": holder,
-                "leaseDurationSeconds": LOCK_LEASE.as_secs(),
+                "leaseDurationSeconds": lease.as_secs(),
                 "renewTime": self.renew_time(),
             },
         });

@@ -1,7 +1,7 @@
 //! `DrainIdentity`: under which name a drain locks and cordons.
 
-use jiff::Timestamp;
-use nodelife_core::node_marks::CordonOwner;
+use jiff::{SignedDuration, Timestamp};
+use nodelife_core::node_marks::{CordonOwner, LOCK_LEASE};
 use nodelife_core::text::Str;
 
 /// Who drains. Another drain with the same identity is the same one, gone on in another process: its
@@ -10,6 +10,8 @@ use nodelife_core::text::Str;
 pub struct DrainIdentity {
     /// The name of the Lease that is its lock.
     pub lease: Str,
+    /// For how long it holds that nobody renews.
+    pub lock_lease: SignedDuration,
     /// The holder of the lock, for people.
     pub holder: String,
     /// Who cordons, for people; with `since` it is the annotation of a cordoned node.
@@ -27,6 +29,7 @@ impl DrainIdentity {
         let start = Timestamp::now().as_nanosecond();
         Self {
             lease: format!("drain-{}-{start:x}", std::process::id()).into(),
+            lock_lease: LOCK_LEASE,
             cordoned_by: std::env::var("USER").unwrap_or_else(|_| "nodelife".to_owned()),
             instance: holder.clone(),
             holder,

@@ -8,8 +8,8 @@ use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster, listing, retry_on_conflict};
 use nodelife_core::node_maintenance::NodeMaintenance;
 use nodelife_core::node_marks::{
-    CORDONED_BY, ConditionChange, CordonOwner, DRAIN_IN_PROGRESS, Lock, NodeMarks,
-    UncordonDecision, uncordon_decision, without_waiting_taint,
+    CORDONED_BY, ConditionChange, CordonOwner, DRAIN_IN_PROGRESS, Lock, MAINTENANCE_LOCK_LEASE,
+    NodeMarks, UncordonDecision, uncordon_decision, without_waiting_taint,
 };
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
@@ -27,6 +27,7 @@ impl DrainIdentity {
         let name = format!("nodemaintenance/{} ({})", meta.name, meta.uid);
         Self {
             lease: format!("nodemaintenance-{}", meta.uid).into(),
+            lock_lease: MAINTENANCE_LOCK_LEASE,
             holder: name.clone(),
             cordoned_by: name,
             instance,

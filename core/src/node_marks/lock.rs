@@ -22,11 +22,12 @@ pub const LOCK_HELD: &str = "held";
 /// The annotation of the Lease with the names of the nodes, separated by commas.
 pub const LOCK_NODES: &str = "nodelife.dev/nodes";
 
-/// For how long a lock holds that nobody renews.
+/// For how long the lock of a drain at a terminal holds that nobody renews.
 pub const LOCK_LEASE: SignedDuration = SignedDuration::from_mins(1);
 
-/// How often the holder renews: three renewals may fail before the lock passes on.
-pub const LOCK_RENEWAL: SignedDuration = SignedDuration::from_secs(15);
+/// The same of a maintenance, which runs for long, and whose next process takes its lock at once; no Lease
+/// holds for longer.
+pub const MAINTENANCE_LOCK_LEASE: SignedDuration = SignedDuration::from_mins(4);
 
 /// After so long, any drain removes the Lease of one that is dead.
 const REMOVED_AFTER: SignedDuration = SignedDuration::from_hours(24);
@@ -44,6 +45,8 @@ pub struct Lock {
     pub since: Timestamp,
     /// When the holder was last heard of, by the API server's clock.
     pub renewed_at: Timestamp,
+    /// For how long it holds then.
+    pub lease: SignedDuration,
     pub nodes: BTreeSet<Str>,
     /// Whether the drain has them, or only asks.
     pub is_held: bool,
@@ -103,7 +106,10 @@ impl Lock {
         let Lease { metadata, spec } = lease;
         let nodes = metadata.annotations.get(LOCK_NODES);
         let nodes = nodes.map(|nodes| nodes.split(',').map(Str::from).collect());
+        let seconds = spec.lease_duration_seconds.map(i64::from);
+        let lease = seconds.map_or(LOCK_LEASE, SignedDuration::from_secs);
         Self {
+            lease: lease.clamp(LOCK_LEASE, MAINTENANCE_LOCK_LEASE),
             is_held: metadata.labels.get(LOCK_LABEL).map(Str::as_str) == Some(LOCK_HELD),
             name: metadata.name,
             uid: metadata.uid,
@@ -123,7 +129,12 @@ impl Lock {
     /// Whether the holder was not heard of for too long. A time in the future is no better than
     /// one in the past: nobody may hold a node by a clock that was wrong.
     pub fn has_expired(&self, now: Timestamp) -> bool {
-        self.silence(now).abs() > LOCK_LEASE
+        self.silence(now).abs() > self.lease
+    }
+
+    /// How often the holder renews: three renewals may fail before the lock passes on.
+    pub fn renewal(&self) -> SignedDuration {
+        self.lease / 4
     }
 
     fn silence(&self, now: Timestamp) -> SignedDuration {
@@ -143,7 +154,7 @@ impl Lock {
         } else {
             "renewed just now".to_owned()
         };
-        let left = (LOCK_LEASE.as_secs() - silent).max(0);
+        let left = (self.lease.as_secs() - silent).max(0);
         format!(
             "{} has been draining it since {:.0}, {renewed}; if that drain is dead, its lock \
              expires in {left} s",

@@ -11,6 +11,7 @@ pub use cordon::{
     with_waiting_taint, without_waiting_taint,
 };
 pub use lock::{
-    Claim, LOCK_HELD, LOCK_LABEL, LOCK_LEASE, LOCK_NAMESPACE, LOCK_NODES, LOCK_RENEWAL, Lock,
+    Claim, LOCK_HELD, LOCK_LABEL, LOCK_LEASE, LOCK_NAMESPACE, LOCK_NODES, Lock,
+    MAINTENANCE_LOCK_LEASE,
 };
 pub use marks::NodeMarks;

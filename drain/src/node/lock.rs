@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use jiff::SignedDuration;
 use nodelife_cluster::{ApiError, Cluster};
-use nodelife_core::node_marks::{Claim, LOCK_NAMESPACE, LOCK_RENEWAL, Lock};
+use nodelife_core::node_marks::{Claim, LOCK_LEASE, LOCK_NAMESPACE, Lock};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use serde_json::json;
@@ -31,6 +32,8 @@ pub(crate) struct DrainLock {
     cluster: Cluster,
     name: Str,
     holder: String,
+    /// For how long it holds that nobody renews.
+    lease: SignedDuration,
     nodes: BTreeSet<Str>,
     /// Whether it takes over from drains that are alive (`--break-lock`).
     breaks: bool,
@@ -50,6 +53,7 @@ impl DrainLock {
             cluster: cluster.clone(),
             name: identity.lease.clone(),
             holder: identity.holder.clone(),
+            lease: identity.lock_lease,
             nodes: nodes.iter().map(|n| n.metadata.name.clone()).collect(),
             breaks,
             is_asked: false,
@@ -131,7 +135,9 @@ impl DrainLock {
         self.is_asked = true;
         for _ in 0..MAX_ATTEMPTS {
             let (name, holder) = (&self.name, &self.holder);
-            let created = self.cluster.create_drain_lock(name, holder, &self.nodes);
+            let created = self
+                .cluster
+                .create_drain_lock(name, holder, self.lease, &self.nodes);
             match created.await {
                 Ok(lock) => {
                     self.own = Some(lock.clone());
@@ -210,14 +216,27 @@ impl DrainLock {
         let Some(own) = &self.own else {
             return std::future::pending().await;
         };
-        let period = Duration::try_from(LOCK_RENEWAL).unwrap_or_default();
-        let mut renewals = tokio::time::interval_at(Instant::now() + period, period);
-        renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // Who took it over is seen as soon where it is renewed less often.
+        let look = Duration::try_from(LOCK_LEASE / 4).unwrap_or_default();
+        let renewal = Duration::try_from(own.renewal()).unwrap_or_default();
+        let mut looks = tokio::time::interval_at(Instant::now() + look, look);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut renewed = Instant::now();
         loop {
-            renewals.tick().await;
-            match self.cluster.renew_drain_lock(own).await {
-                Ok(()) => {}
-                Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => return self.lost().await,
+            let now = looks.tick().await;
+            let is_due = now.duration_since(renewed) + look > renewal;
+            let held = if is_due {
+                self.cluster.renew_drain_lock(own).await.map(|()| true)
+            } else {
+                let read = self.cluster.drain_locks().await;
+                read.map(|locks| locks.iter().any(|lock| lock.uid == own.uid))
+            };
+            match held {
+                Ok(true) if is_due => renewed = now,
+                Ok(true) => {}
+                Ok(false) | Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => {
+                    return self.lost().await;
+                }
                 Err(error) => tracing::debug!(%error, "failed to renew the lock"),
             }
         }

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::Cluster;
 use nodelife_core::format;
 use nodelife_core::node_maintenance::{NodeMaintenance, NodeState, NodeStatus};
-use nodelife_core::node_marks::{LOCK_LEASE, Lock};
+use nodelife_core::node_marks::Lock;
 use nodelife_core::text::Str;
 use nodelife_drain::DrainIdentity;
 
@@ -120,7 +120,7 @@ impl BlockerCheck {
         for node in nodes {
             if let Some(lock) = self.held_by_other(node, known, now) {
                 held.entry(&lock.holder).or_default().push(node);
-                let end = lock.renewed_at + LOCK_LEASE + SignedDuration::from_secs(1);
+                let end = lock.renewed_at + lock.lease + SignedDuration::from_secs(1);
                 until = until.into_iter().chain([end]).min();
             }
         }

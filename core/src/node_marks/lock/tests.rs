@@ -14,6 +14,7 @@ fn lock() -> Lock {
         holder: "ann@desk, process 7".into(),
         since: at(100),
         renewed_at: at(160),
+        lease: LOCK_LEASE,
         nodes: BTreeSet::from(["a".into(), "b".into()]),
         is_held: true,
     }
@@ -38,6 +39,15 @@ fn silence_and_a_wrong_clock_both_end_a_lock() {
     assert!(!lock().has_expired(at(220)));
     assert!(lock().has_expired(at(221)));
     assert!(lock().has_expired(at(99)), "from the future");
+    let of = |seconds: i32| {
+        let mut lease = Lease::default();
+        lease.spec.lease_duration_seconds = Some(seconds);
+        Lock::of(lease).lease
+    };
+    assert_eq!(of(240), MAINTENANCE_LOCK_LEASE);
+    assert_eq!(of(240) / 4, SignedDuration::from_mins(1));
+    assert_eq!(of(i32::MAX), MAINTENANCE_LOCK_LEASE);
+    assert_eq!(of(-1), LOCK_LEASE);
 }
 
 #[test]

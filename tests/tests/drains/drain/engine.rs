@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use nodelife_cluster::{ClientOptions, Cluster};
+use nodelife_core::node_marks::LOCK_LEASE;
 use nodelife_drain::{
     Drain, DrainIdentity, DrainRequest, DrainSettings, DrainStatus, Level, NodeSelection, Prepared,
     Reporter, UndoSettings, prepare, select_nodes, undo_drain,
@@ -39,6 +40,7 @@ impl Reporter for Told {
 fn identity(name: &str, node: &str) -> DrainIdentity {
     DrainIdentity {
         lease: format!("{name}-{node}").into(),
+        lock_lease: LOCK_LEASE,
         holder: name.to_owned(),
         cordoned_by: name.to_owned(),
         instance: "test".to_owned(),
