@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGHUP; on Windows Ctrl-C and Ctrl-Break. And changes of the terminal's size.
+//! Ctrl-C, SIGTERM and SIGHUP; on Windows Ctrl-C and Ctrl-Break.
 
 use std::io;
 
@@ -81,41 +81,6 @@ impl Interrupts {
 impl nodelife_drain::Interrupts for Interrupts {
     fn next(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(Self::next(self))
-    }
-}
-
-/// Changes of the terminal's size.
-#[cfg(unix)]
-pub(crate) struct Resizes(Option<system::Signal>);
-
-#[cfg(unix)]
-impl Resizes {
-    /// Without signals there are none to wait for.
-    pub(crate) fn listen() -> Self {
-        Self(system::signal(system::SignalKind::window_change()).ok())
-    }
-
-    /// Waits for one. May be cancelled without losing one.
-    pub(crate) async fn next(&mut self) {
-        match &mut self.0 {
-            Some(signal) => drop(signal.recv().await),
-            None => std::future::pending().await,
-        }
-    }
-}
-
-/// Windows has no signal for them.
-#[cfg(windows)]
-pub(crate) struct Resizes;
-
-#[cfg(windows)]
-impl Resizes {
-    pub(crate) fn listen() -> Self {
-        Self
-    }
-
-    pub(crate) async fn next(&mut self) {
-        std::future::pending().await
     }
 }
 

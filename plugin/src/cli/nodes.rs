@@ -23,9 +23,6 @@ Examples:
   kubectl nodelife nodes worker-1 node/worker-2
   kubectl nodelife nodes -l node-role.kubernetes.io/worker -o wide
 
-  # Live, until Ctrl-C
-  kubectl nodelife nodes --watch
-
   # Without a cluster: a snapshot, or what kubectl wrote
   kubectl nodelife nodes -f snapshot.json.gz
   kubectl get nodes,pods -A -o json | kubectl nodelife nodes -f -
@@ -49,9 +46,6 @@ pub(crate) struct NodesArgs {
     /// Group the nodes by zone, pool or a label, with a sum for each group
     #[arg(long, value_name = "zone|pool|LABEL", value_parser = group_by)]
     pub(crate) group_by: Option<GroupBy>,
-    /// Redraw the table whenever a node or a pod changes
-    #[arg(long, short, conflicts_with = "files")]
-    pub(crate) watch: bool,
     /// Print no header line
     #[arg(long)]
     pub(crate) no_headers: bool,
@@ -75,13 +69,6 @@ pub(crate) enum NodesFormat {
 
 impl Format for NodesFormat {
     const JSON: Self = Self::Json;
-}
-
-impl NodesFormat {
-    /// Whether it is for people.
-    pub(crate) fn is_table(self) -> bool {
-        matches!(self, Self::Table | Self::Wide)
-    }
 }
 
 fn group_by(text: &str) -> Result<GroupBy, String> {

@@ -1,7 +1,6 @@
 //! Output to stdout and stderr.
 
 mod document;
-mod frame;
 mod locale;
 pub(crate) mod log;
 mod plain;

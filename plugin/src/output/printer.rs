@@ -9,7 +9,6 @@ use nodelife_cluster::ServerWarnings;
 use nodelife_core::format::count;
 use terminal_size::{Height, Width, terminal_size_of};
 
-use super::frame::Frame;
 use super::plain::plain;
 use super::stream::Stream;
 use super::table::wrap;
@@ -34,10 +33,6 @@ pub(crate) struct Printer {
     err_width: Option<usize>,
     /// Whether stdout takes characters beyond ASCII.
     unicode: bool,
-    /// Whether stdout is coloured.
-    coloured: bool,
-    /// The lines drawn on stdout.
-    frame: Frame,
     /// Whether stderr may be drawn over.
     animated: bool,
     /// Whether an unfinished line of progress stands on stderr.
@@ -71,18 +66,14 @@ impl Printer {
             ColorWhen::Always => anstream::ColorChoice::Always,
             ColorWhen::Never => anstream::ColorChoice::Never,
         };
-        let out = AutoStream::new(stdout, choice);
-        let coloured = out.current_choice() != anstream::ColorChoice::Never;
         Self {
-            out: BufWriter::with_capacity(BUFFER, Stream::Direct(out)),
+            out: BufWriter::with_capacity(BUFFER, Stream::Direct(AutoStream::new(stdout, choice))),
             err: Stream::Direct(AutoStream::new(stderr, choice)),
             quiet: args.quiet,
             verbose: args.v > 0,
             width,
             err_width,
             unicode: locale::is_utf8(|name| std::env::var_os(name)),
-            coloured,
-            frame: Frame::default(),
             animated,
             progress_shown: false,
             live: Vec::new(),
@@ -145,45 +136,6 @@ impl Printer {
     /// Whether stdout takes characters beyond ASCII.
     pub(crate) fn has_unicode(&self) -> bool {
         self.unicode
-    }
-
-    /// Columns and lines of a terminal under stdout that may be drawn over; none where there is no
-    /// such terminal. As with the [`Printer::canvas`] the last of each stay free.
-    pub(crate) fn screen() -> Option<(usize, usize)> {
-        /// That of terminals that do not say.
-        const DEFAULT: (usize, usize) = (80, 24);
-        let stdout = io::stdout();
-        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        (stdout.is_terminal() && !is_dumb).then(|| {
-            let (width, height) = cells(terminal_size_of(&stdout)).unwrap_or(DEFAULT);
-            (width.saturating_sub(1), height.saturating_sub(1))
-        })
-    }
-
-    /// Draws a table, and lines below it, over the last ones that were drawn on stdout.
-    pub(crate) fn draw(&mut self, lines: &[String], size: (usize, usize)) -> io::Result<()> {
-        self.clear_progress();
-        self.out.flush()?;
-        let frame = self.frame.replace(lines, size);
-        // Without colours the cursor moves all the same.
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(frame.as_bytes())?;
-        stdout.flush()
-    }
-
-    /// The table as lines for [`Printer::draw`].
-    pub(crate) fn lines(&self, table: &Table, width: usize) -> io::Result<Vec<String>> {
-        let mut text = Vec::new();
-        table.write(&mut text, Some(width))?;
-        let text = String::from_utf8_lossy(&text);
-        let lines = text.lines().map(|line| {
-            if self.coloured {
-                line.to_owned()
-            } else {
-                anstream::adapter::strip_str(line).to_string()
-            }
-        });
-        Ok(lines.collect())
     }
 
     /// Prints sentences to stdout, wrapped at the terminal's width.
@@ -439,7 +391,6 @@ impl Printer {
 
     fn write_line(&mut self, text: std::fmt::Arguments<'_>) {
         self.clear_progress();
-        self.frame.leave();
         // Nobody is left to tell if stderr is closed; stdout's errors come up at its next write.
         let _ = self.out.flush();
         let _ = self.err.write_all(format!("{text}\n").as_bytes());

@@ -117,30 +117,6 @@ fn without_pods_requests_are_dashes_and_a_warning_says_why() {
 }
 
 #[test]
-fn watching_needs_a_terminal_and_a_table() {
-    for (words, hint) in [
-        (
-            vec!["nodes", "--watch"],
-            "leave --watch out to print the nodes once",
-        ),
-        (
-            vec!["nodes", "-w", "-o", "json"],
-            "use it with -o table or -o wide",
-        ),
-        (vec!["nodes", "--watch", "-f", SMALL], "cannot be used with"),
-    ] {
-        let text = run(&words);
-        assert!(
-            text.starts_with("status: 2\n--- stdout\n--- stderr\nerror: "),
-            "{text}"
-        );
-        assert!(text.contains(hint), "{text}");
-    }
-    let (shown, status) = on_terminal(&["nodes", "--watch"], 80, &[("TERM", "dumb")]);
-    assert_eq!((shown.as_str(), status), ("", 2));
-}
-
-#[test]
 fn bad_values_are_usage_errors() {
     for words in [
         ["nodes", "--group-by", "a b"],

@@ -1,20 +1,9 @@
 //! Tests of `kubectl nodelife nodes` on a live cluster.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::process::Stdio;
-use std::sync::{Arc, Mutex};
-
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DeleteParams};
-use nix::pty::{Winsize, openpty};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, until};
+use nodelife_tests::{ControlPlane, Identity, TestNamespace, until};
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use crate::json_schema;
 
@@ -150,74 +139,4 @@ async fn the_right_to_list_nodes_and_pods_is_enough() {
     assert_eq!(report["nodes"][0]["cpu"]["requests"], "300m");
     assert_eq!(stderr.lines().count(), 1, "one note: {stderr}");
     assert!(stderr.starts_with("findings are of "), "{stderr}");
-}
-
-#[tokio::test]
-async fn watching_shows_new_pods_and_those_that_go() {
-    let plane = ControlPlane::shared_api().await;
-    let namespace = TestNamespace::create(plane, "nodes-watch").await.unwrap();
-    let name = format!("{}-node", namespace.name);
-    let node = NodeFixture::new(&name);
-    node.create(namespace.client()).await.unwrap();
-    let size = Winsize {
-        ws_row: 24,
-        ws_col: 140,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    let terminal = openpty(Some(&size), None).unwrap();
-    let mut command = Command::new(program::nodelife().unwrap());
-    command
-        .env(
-            "KUBECONFIG",
-            plane.kubeconfig_file(&Identity::Admin).unwrap(),
-        )
-        .env("TERM", "xterm")
-        .args(["nodes", &name, "--watch"])
-        .stdin(Stdio::null())
-        .stdout(terminal.slave)
-        .stderr(Stdio::null())
-        .kill_on_drop(true);
-    let mut watch = command.spawn().unwrap();
-    // The command holds the other end as well: with it gone, reading ends with the watch.
-    drop(command);
-    let screen = Arc::new(Mutex::new(vt100::Parser::new(
-        24.try_into().unwrap(),
-        140.try_into().unwrap(),
-        0,
-    )));
-    let reader = {
-        let screen = Arc::clone(&screen);
-        let mut master = File::from(terminal.master);
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(read @ 1..) = master.read(&mut buffer) {
-                screen.lock().unwrap().process(&buffer[..read]);
-            }
-        })
-    };
-    let shows = async |text: &str| {
-        until(&format!("{text} on the screen"), async || {
-            let shown = screen.lock().unwrap().screen().contents();
-            anyhow::ensure!(shown.contains(text), "{shown}");
-            // Drawn over in place: the header stands there once.
-            assert_eq!(shown.matches("NAME").count(), 1, "{shown}");
-            Ok(Some(()))
-        })
-        .await;
-    };
-    shows("0/110").await;
-    asking("web", &name).create(&namespace).await.unwrap();
-    shows("1/110").await;
-    shows("8% 0.3/4").await;
-    let pods: Api<Pod> = namespace.api();
-    let now = DeleteParams::default().grace_period(0);
-    pods.delete("web", &now).await.unwrap();
-    shows("0/110").await;
-
-    let pid = Pid::from_raw(i32::try_from(watch.id().unwrap()).unwrap());
-    kill(pid, Signal::SIGINT).unwrap();
-    let end = tokio::time::timeout(TIMEOUT, watch.wait()).await;
-    assert_eq!(end.expect("it does not end").unwrap().code(), Some(130));
-    reader.join().unwrap();
 }

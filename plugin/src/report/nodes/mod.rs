@@ -2,7 +2,6 @@
 
 mod bar;
 mod table;
-mod view;
 
 use std::io::Write as _;
 
@@ -10,17 +9,26 @@ use jiff::Timestamp;
 use nodelife_audit::nodes::NodesReport;
 
 use crate::cli::NodesFormat;
-use crate::output::{Document, Printer, Table};
-pub(crate) use view::View;
+use crate::output::{Document, Printer};
 
 /// Kind of the document.
 pub(crate) const KIND: &str = "NodesReport";
+
+/// How the report on nodes is shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct View {
+    pub(crate) format: NodesFormat,
+    pub(crate) no_headers: bool,
+    /// Whether bars may have other characters than ASCII.
+    pub(crate) unicode: bool,
+}
 
 impl View {
     pub(crate) fn print(self, report: &NodesReport, printer: &mut Printer) -> anyhow::Result<()> {
         match self.format {
             NodesFormat::Table | NodesFormat::Wide => {
-                let table = self.table(report, printer.width());
+                let now = report.taken_at.unwrap_or_else(Timestamp::now);
+                let table = table::table(report, self, now, printer.width());
                 Ok(printer.table(&table)?)
             }
             NodesFormat::Json => printer.json(&Document::new(KIND, report)),
@@ -32,11 +40,5 @@ impl View {
                 Ok(())
             }
         }
-    }
-
-    /// The table that a terminal of this width has room for.
-    pub(crate) fn table(self, report: &NodesReport, width: Option<usize>) -> Table {
-        let now = report.taken_at.unwrap_or_else(Timestamp::now);
-        table::table(report, self, now, width)
     }
 }

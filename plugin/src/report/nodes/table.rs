@@ -8,8 +8,8 @@ use nodelife_core::quantity::Quantity;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::super::names::domain;
+use super::View;
 use super::bar::bar;
-use super::view::View;
 use crate::cli::NodesFormat;
 use crate::output::{Cell, Table, cut, shorten, style};
 

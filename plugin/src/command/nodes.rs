@@ -1,8 +1,5 @@
 //! `nodes`
 
-mod live;
-mod watch;
-
 use jiff::Timestamp;
 use nodelife_audit::nodes;
 use nodelife_audit::nodes::{NodesReport, Options};
@@ -10,7 +7,7 @@ use nodelife_core::format::count;
 
 use super::input::{self, Wanted};
 use crate::cli::{ClusterArgs, ConfigzArgs, NodesArgs};
-use crate::exit::{ExitStatus, UsageError};
+use crate::exit::ExitStatus;
 use crate::output::{Document, Printer};
 use crate::report::nodes::{KIND, View};
 
@@ -30,10 +27,6 @@ pub(crate) async fn run(
         no_headers: args.no_headers,
         unicode: printer.has_unicode(),
     };
-    if args.watch {
-        check_screen(&args)?;
-        return watch::watch(&options, view, cluster, printer).await;
-    }
     let wanted = Wanted::new(nodes::SOURCES, ConfigzArgs::default());
     let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;
     let snapshot = nodes::narrowed(snapshot);
@@ -47,21 +40,6 @@ pub(crate) async fn run(
     summarise(&report, printer);
     input::note_clock(&snapshot, printer);
     Ok(ExitStatus::Done)
-}
-
-/// # Errors
-///
-/// `--watch` has nothing to draw on, or nothing to draw.
-fn check_screen(args: &NodesArgs) -> Result<(), UsageError> {
-    let reason = if !args.output.is_table() {
-        "--watch draws a table: use it with -o table or -o wide"
-    } else if Printer::screen().is_none() {
-        "--watch draws on a terminal, and stdout is none that can be drawn over; leave --watch out \
-         to print the nodes once, or use `kubectl nodelife audit --watch` to log changes of findings"
-    } else {
-        return Ok(());
-    };
-    Err(UsageError(reason.to_owned()))
 }
 
 /// Prints the notes on stderr at the end.
