@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::context::Context;
 use super::fact::{Fact, Statement};
 use super::findings::{FindingBuilder, Findings};
-use nodelife_core::allocatable;
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::format;
 use nodelife_core::object::Node;
@@ -47,16 +46,4 @@ pub(super) fn found<'a>(nodes: &[&'a Node], statement: Statement) -> FindingBuil
     }
     let others = all.shown(format::list(names));
     found.and("; the same on {nodes}").with("nodes", others)
-}
-
-/// The kubelet's refusal of a part of the configuration on its next start.
-pub(super) fn refusal(
-    node: &Node,
-    config: &KubeletConfiguration,
-    about: &str,
-) -> Option<Statement> {
-    let computed = allocatable::of_node(node, config);
-    let mut refusals = computed.refusals.iter();
-    let refusal = refusals.find(|refusal| refusal.contains(about))?;
-    Some(Statement::from("{refusal}").with("refusal", Fact::quote(refusal)))
 }

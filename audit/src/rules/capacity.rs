@@ -6,7 +6,6 @@ use crate::context::allocatable;
 use crate::headroom::Headroom;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::Node;
-use nodelife_core::quantity::Quantity;
 use nodelife_core::snapshot::Source;
 use nodelife_core::zone::ZoneKey;
 
@@ -21,17 +20,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Drain the node, or move pods to other nodes until the requests fit.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#node-allocatable",
         check: Check::EachNode(overcommitted),
-    },
-    Rule {
-        id: "NL-CAP-003",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
-        title: "the memory limits far exceed the node's Allocatable",
-        why: "If the pods use memory up to their limits, the kernel kills some of them, or the \
-              kubelet evicts pods.",
-        fix: "Set memory limits closer to the requests.",
-        link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
-        check: Check::All(limits),
     },
     Rule {
         id: "NL-CAP-004",
@@ -143,28 +131,6 @@ fn pods_at_limit<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
         .with("limit", limit)
         .with("percent", pods * 100 / limit);
     Some(found.severity_if(pods > limit, Severity::Error))
-}
-
-fn percent(part: Quantity, whole: Quantity) -> f64 {
-    100.0 * part.approximate() / whole.approximate()
-}
-
-fn limits(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let sum = context.limits_on(&node.metadata.name);
-        let limits = sum.and_then(|sum| sum.get("memory"));
-        let (Some(limits), Some(room)) = (limits, allocatable(node, "memory")) else {
-            continue;
-        };
-        if !room.is_zero() && percent(*limits, room) > 150.0 {
-            let says = "memory limits {limits} of {allocatable} Allocatable ({percent})";
-            let found = FindingBuilder::node(node, says)
-                .with("limits", *limits)
-                .with("allocatable", room)
-                .with("percent", Fact::percent(percent(*limits, room)));
-            findings.push(found);
-        }
-    }
 }
 
 fn best_effort<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {

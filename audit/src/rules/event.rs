@@ -21,17 +21,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::All(cgroup_v1),
     },
     Rule {
-        id: "NL-EVT-002",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Events],
-        title: "pods do not use the cluster's DNS",
-        why: "The kubelet has no clusterDNS, so pods with the dnsPolicy ClusterFirst get the \
-              node's DNS servers. They do not find Services by name.",
-        fix: "Set clusterDNS and clusterDomain in the kubelet's configuration.",
-        link: "https://kubernetes.io/docs/tasks/administer-cluster/nodelocaldns/",
-        check: Check::All(no_dns),
-    },
-    Rule {
         id: "NL-EVT-003",
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Events],
@@ -119,15 +108,6 @@ fn cgroup_v1(context: &Context<'_>, findings: &mut Findings<'_>) {
         let version = &node.status.node_info.kubelet_version;
         let found = FindingBuilder::node(node, "the kubelet ({version}) reports CgroupV1");
         findings.push(found.with("version", version));
-    }
-}
-
-/// `network/dns/dns.go` reports it for each such pod.
-fn no_dns(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for (node, seen) in seen(context, "MissingClusterDNS") {
-        let found = FindingBuilder::node(node, "the kubelet reports MissingClusterDNS, {times}");
-        let times = usize::try_from(seen.times).unwrap_or(usize::MAX);
-        findings.push(found.with("times", Fact::count(times, "time")));
     }
 }
 

@@ -1,15 +1,14 @@
-//! OPS: unfinished operations, cordons, drift and logs.
+//! OPS: unfinished operations, cordons and drift.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-use crate::context::{allocatable, belongs_to_node, capacity};
+use crate::context::belongs_to_node;
 use crate::pools;
 use crate::pools::most_common;
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::object::Node;
-use nodelife_core::quantity::Quantity;
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint::{NO_SCHEDULE, UNSCHEDULABLE, find};
 
@@ -50,17 +49,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Recreate the nodes that differ.",
         link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
         check: Check::All(config_drift),
-    },
-    Rule {
-        id: "NL-OPS-006",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "container logs may fill half of the disk",
-        why: "containerLogMaxSize × containerLogMaxFiles × maxPods is more than half of the \
-              ephemeral storage, even with only one container in each pod.",
-        fix: "Lower containerLogMaxSize or containerLogMaxFiles.",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/logging/#log-rotation",
-        check: Check::Configuration(logs),
     },
 ];
 
@@ -141,30 +129,4 @@ fn config_drift(context: &Context<'_>, findings: &mut Findings<'_>) {
             }
         }
     }
-}
-
-fn logs(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {
-    /// The default (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
-    const FILES: i64 = 5;
-    let size = Quantity::parse(&config.container_log_max_size)
-        .ok()?
-        .value()?;
-    let files = config.container_log_max_files.map_or(FILES, i64::from);
-    let pods = config.pod_limit(capacity(node, "cpu")?.value()?);
-    let room = allocatable(node, "ephemeral-storage")?.value()?;
-    let all = (i128::from(size) * i128::from(files)).saturating_mul(i128::from(pods));
-    (all > i128::from(room) / 2).then(|| {
-        let bytes = i64::try_from(all).unwrap_or(i64::MAX);
-        Statement::from(
-            "{size} × {files} files × {pods} pods = {bytes} Gi of {allocatableBytes} Gi",
-        )
-        .with("size", &config.container_log_max_size)
-        .with("files", files)
-        .with("pods", pods)
-        .with("bytes", Fact::from(bytes).shown((all >> 30).to_string()))
-        .with(
-            "allocatableBytes",
-            Fact::from(room).shown((room >> 30).to_string()),
-        )
-    })
 }

@@ -56,17 +56,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::All(same_address),
     },
     Rule {
-        id: "NL-REG-006",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "several nodes have the same hostname label",
-        why: "Topology spread constraints and affinity that use kubernetes.io/hostname treat \
-              these nodes as one.",
-        fix: "Correct the label. Kubelets set it from the hostname at registration.",
-        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetesiohostname",
-        check: Check::All(hostname_label),
-    },
-    Rule {
         id: "NL-REG-008",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
@@ -287,16 +276,6 @@ fn addresses<'a>(node: &'a Node, kind: &str) -> impl Iterator<Item = &'a str> {
     addresses
         .filter(move |a| a.kind == kind)
         .map(|a| a.address.as_str())
-}
-
-fn hostname_label(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let label = |node: &Node| {
-        let label = node.metadata.labels.get("kubernetes.io/hostname");
-        label.iter().map(ToString::to_string).collect()
-    };
-    for (name, nodes) in shared(context, label) {
-        findings.push(found_shared("label kubernetes.io/hostname", &name, &nodes));
-    }
 }
 
 /// The provider that the node's providerID names; none for EKS' nodes outside of AWS, which no

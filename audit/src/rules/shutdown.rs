@@ -1,6 +1,5 @@
 //! SHD: graceful shutdowns, and nodes that shut down without one.
 
-use crate::kubelet_config::refusal;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::object::{Node, SYSTEM_CRITICAL};
@@ -21,17 +20,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Configuration(off),
     },
     Rule {
-        id: "NL-SHD-002",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet will not restart with these shutdown periods",
-        why: "The period for critical pods must not exceed the total period, periods must be 0 or \
-              at least one second, and the two forms of the setting exclude each other.",
-        fix: "Correct the periods as described in the message.",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
-        check: Check::Configuration(invalid),
-    },
-    Rule {
         id: "NL-SHD-003",
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods, Source::KubeletConfigs],
@@ -42,18 +30,6 @@ pub(super) const RULES: &[Rule] = &[
               nodelife explain shutdown` to see all groups.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
         check: Check::Node(cut_short),
-    },
-    Rule {
-        id: "NL-SHD-004",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "one of the two shutdown groups has no time",
-        why: "If the critical period equals the total, all ordinary pods are killed immediately. \
-              If it is 0, the critical pods are killed immediately, including storage and network \
-              drivers.",
-        fix: "Reserve time for both groups.",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
-        check: Check::Configuration(no_time),
     },
     Rule {
         id: "NL-SHD-005",
@@ -100,27 +76,12 @@ pub(super) const RULES: &[Rule] = &[
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
         check: Check::Node(spot),
     },
-    Rule {
-        id: "NL-SHD-011",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "no shutdown group covers ordinary pods",
-        why: "shutdownGracePeriodByPodPriority has no entry for priority 0 or below. Such pods \
-              use the lowest group.",
-        fix: "Add an entry for priority 0.",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#pod-priority-graceful-node-shutdown",
-        check: Check::Configuration(no_ordinary),
-    },
 ];
 
 fn off(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     shutdown::groups(config)
         .is_empty()
         .then(|| "neither shutdownGracePeriod nor shutdownGracePeriodByPodPriority".into())
-}
-
-fn invalid(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {
-    refusal(node, config, "hutdownGracePeriod")
 }
 
 fn cut_short<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
@@ -143,24 +104,6 @@ fn cut_short<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
         .with("allowed", worst.allowed_seconds)
         .with("missing", worst.short_by_seconds);
     Some(found.with("pods", names.collect::<Vec<_>>()))
-}
-
-fn no_time(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
-    let total = config.shutdown_grace_period.unwrap_or_default();
-    let critical = config
-        .shutdown_grace_period_critical_pods
-        .unwrap_or_default();
-    if total.nanoseconds() == 0 {
-        None
-    } else if critical == total {
-        let says = "all {total} are for critical pods, 0 s for the others";
-        Some(Statement::from(says).with("total", total.to_string()))
-    } else if critical.nanoseconds() == 0 {
-        let says = "0 s of {total} are for critical pods";
-        Some(Statement::from(says).with("total", total.to_string()))
-    } else {
-        None
-    }
 }
 
 fn early_driver(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -246,16 +189,4 @@ fn spot<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>>
     let says = "the groups take up to {seconds}s, the notice is {noticeSeconds}s";
     let found = FindingBuilder::node(node, says).with("seconds", total);
     Some(found.with("noticeSeconds", notice))
-}
-
-fn no_ordinary(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
-    let lowest = config
-        .shutdown_grace_period_by_pod_priority
-        .iter()
-        .min_by_key(|g| g.priority)?;
-    (lowest.priority > 0).then(|| {
-        Statement::from("the lowest group is for priority {priority} and above, with {seconds}s")
-            .with("priority", lowest.priority)
-            .with("seconds", lowest.shutdown_grace_period_seconds)
-    })
 }

@@ -8,8 +8,7 @@ use nodelife_core::object::{Node, NodeCondition, Taint};
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint;
 use nodelife_core::taint::{
-    CONDITION_TAINTS, ConditionTaint, NO_EXECUTE, NO_SCHEDULE, NOT_READY, PREFER_NO_SCHEDULE,
-    SHUTDOWN, UNREACHABLE, UNSCHEDULABLE,
+    CONDITION_TAINTS, ConditionTaint, NO_SCHEDULE, PREFER_NO_SCHEDULE, SHUTDOWN, UNSCHEDULABLE,
 };
 use nodelife_core::version::Version;
 use nodelife_core::zone::waits_for_taint;
@@ -55,17 +54,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Run `kubectl nodelife explain zones`. If the node is permanently gone, delete it.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
         check: Check::Node(not_evicted),
-    },
-    Rule {
-        id: "NL-TNT-004",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "the node has both the not-ready and the unreachable taint",
-        why: "The controller normally replaces one taint with the other. With both, pods are \
-              evicted after the shorter of the two toleration times.",
-        fix: "Remove the taint that does not match the Ready condition.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
-        check: Check::Node(both),
     },
     Rule {
         id: "NL-TNT-005",
@@ -221,15 +209,6 @@ fn not_evicted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
         found.fix("The kubelet lives: repair the fault that the node's Ready condition names.")
     } else {
         found
-    })
-}
-
-fn both<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    let has = |key| taint::find(node, key, NO_EXECUTE).is_some();
-    (has(NOT_READY) && has(UNREACHABLE)).then(|| {
-        FindingBuilder::node(node, "{taint} and {other}, both NoExecute")
-            .with("taint", NOT_READY)
-            .with("other", UNREACHABLE)
     })
 }
 

@@ -7,8 +7,8 @@ use crate::{Check, Context, Fact, Findings, Rule, Severity, Statement};
 use nodelife_core::object::{Pod, Toleration};
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint::{
-    NO_EXECUTE, NOT_READY, TolerationTime, UNREACHABLE, UNSCHEDULABLE, no_execute,
-    suppresses_default, toleration_time,
+    NOT_READY, TolerationTime, UNREACHABLE, UNSCHEDULABLE, no_execute, suppresses_default,
+    toleration_time,
 };
 
 const LINK: &str = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions";
@@ -27,18 +27,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Set tolerationSeconds, or remove the toleration: the API server then adds 300 s.",
         link: LINK,
         check: Check::All(for_ever),
-    },
-    Rule {
-        id: "NL-TOL-002",
-        severity: Severity::Warning,
-        sources: &[Source::Pods],
-        title: "pods tolerate every taint",
-        why: "A toleration with operator: Exists and without a key also covers NoExecute. These \
-              pods stay on dead nodes and on nodes with full disks, and the scheduler places them \
-              on a node again right after it was drained.",
-        fix: "Tolerate only the taints that you need.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: Check::All(blanket),
     },
     Rule {
         id: "NL-TOL-003",
@@ -92,14 +80,6 @@ fn time(tolerations: &[Toleration], key: &str) -> TolerationTime {
     toleration_time(&[no_execute(key)], tolerations)
 }
 
-/// Whether a toleration covers every `NoExecute` taint without a time limit.
-fn tolerates_all(tolerations: &[Toleration]) -> bool {
-    tolerations.iter().any(|t| {
-        let covers = t.effect.is_empty() || t.effect == NO_EXECUTE;
-        t.is_blanket() && covers && t.toleration_seconds.is_none()
-    })
-}
-
 /// The owners of evictable pods with such tolerations, and these pods.
 fn owners_of<'c, 'a>(
     context: &'c Context<'a>,
@@ -113,10 +93,7 @@ fn owners_of<'c, 'a>(
 fn for_ever(context: &Context<'_>, findings: &mut Findings<'_>) {
     let is_for_ever =
         |tolerations: &[Toleration], key: &str| time(tolerations, key) == TolerationTime::Forever;
-    // NL-TOL-002 reports pods that tolerate everything.
-    let stay = |tolerations: &[Toleration]| {
-        DEAD.iter().any(|key| is_for_ever(tolerations, key)) && !tolerates_all(tolerations)
-    };
+    let stay = |tolerations: &[Toleration]| DEAD.iter().any(|key| is_for_ever(tolerations, key));
     for (owner, pods) in owners_of(context, stay) {
         let Some(first) = pods.first() else { continue };
         let keys = DEAD.iter().copied();
@@ -167,15 +144,6 @@ fn report(
         for (what, pods) in wrongs.into_values() {
             findings.push(owner.found(&pods, what));
         }
-    }
-}
-
-fn blanket(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for (owner, pods) in owners_of(context, tolerates_all) {
-        let found = owner.found(&pods, "{pods} with operator: Exists and no key");
-        // Network and storage operators must run everywhere.
-        let critical = pods.first().is_some_and(|pod| is_system_critical(pod));
-        findings.push(found.severity_if(critical, Severity::Info));
     }
 }
 

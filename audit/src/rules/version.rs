@@ -93,17 +93,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Node(swap),
     },
     Rule {
-        id: "NL-VER-009",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "a label does not match the machine",
-        why: "Workloads that select an architecture or operating system are scheduled to machines \
-              that cannot run them.",
-        fix: "Correct the label, or restart the kubelet.",
-        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch",
-        check: Check::EachNode(wrong_label),
-    },
-    Rule {
         id: "NL-VER-010",
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
@@ -313,35 +302,6 @@ fn swap<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>>
         FindingBuilder::node(node, "{bytes} Mi of swap, and failSwapOn is true")
             .with("bytes", Fact::from(swap).shown((swap >> 20).to_string()))
     })
-}
-
-fn wrong_label(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
-    if !NodeMachine::of(node).is_configurable() {
-        return;
-    }
-    let info = &node.status.node_info;
-    for (key, truth) in [
-        ("kubernetes.io/arch", &info.architecture),
-        ("kubernetes.io/os", &info.operating_system),
-        ("beta.kubernetes.io/arch", &info.architecture),
-        ("beta.kubernetes.io/os", &info.operating_system),
-    ] {
-        // Not every program that writes nodes uses Go's names.
-        let truth = match truth.as_str() {
-            "x86_64" => "amd64",
-            "aarch64" => "arm64",
-            truth => truth,
-        };
-        let label = node.metadata.labels.get(key);
-        if let Some(label) = label.filter(|label| **label != *truth && !truth.is_empty()) {
-            let found =
-                FindingBuilder::node(node, "{label}={value}, but the kubelet reports {reported}")
-                    .with("label", key)
-                    .with("value", label)
-                    .with("reported", truth);
-            findings.push(found);
-        }
-    }
 }
 
 fn two_managers(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
-use nodelife_core::object::{Node, PersistentVolume, Pod, VolumeAttachment};
+use nodelife_core::object::{PersistentVolume, Pod, VolumeAttachment};
 use nodelife_core::snapshot::Source;
-use nodelife_core::text::Str;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -44,17 +43,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Check the attach-detach controller, which should detach unused volumes.",
         link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
         check: Check::All(unused),
-    },
-    Rule {
-        id: "NL-VOL-004",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the kubelet and the controller disagree about volumes",
-        why: "A mounted volume is not listed as attached. The controller may attach it to another \
-              node while this node still writes to it.",
-        fix: "Check the attach-detach messages for this node in kube-controller-manager's log.",
-        link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
-        check: Check::Node(disagree),
     },
     Rule {
         id: "NL-VOL-005",
@@ -161,16 +149,6 @@ fn unused(context: &Context<'_>, findings: &mut Findings<'_>) {
             findings.push(found.with("claim", Fact::name(&claim)));
         }
     }
-}
-
-fn disagree<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    let attached = &node.status.volumes_attached;
-    let mut lost: Vec<_> = node.status.volumes_in_use.iter().map(Str::as_str).collect();
-    lost.retain(|name| !attached.iter().any(|volume| volume.name == *name));
-    (!lost.is_empty()).then(|| {
-        FindingBuilder::node(node, "in use but not listed as attached: {volumes}")
-            .with("volumes", Fact::names(lost))
-    })
 }
 
 fn twice(context: &Context<'_>, findings: &mut Findings<'_>) {

@@ -1,14 +1,11 @@
 //! ZON: health of zones.
 
-use std::collections::BTreeSet;
-
-use crate::context::{is_control_plane, is_open};
+use crate::context::is_open;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::format;
-use nodelife_core::object::{Node, Pod};
+use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
-use nodelife_core::text::Str;
-use nodelife_core::zone::{ZONE_LABEL, ZoneState, failures_to_partial};
+use nodelife_core::zone::{ZoneState, failures_to_partial};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -54,17 +51,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Add a node to that zone.",
         link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/#storage-access-for-zones",
         check: Check::Cluster(stranded),
-    },
-    Rule {
-        id: "NL-ZON-007",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
-        title: "workloads spread over zones, but there is only one zone",
-        why: "With one zone, the constraint is always satisfied and has no effect. All replicas \
-              fail together with the zone.",
-        fix: "Add nodes in other zones. If one zone is intended, spread by kubernetes.io/hostname.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/",
-        check: Check::Cluster(nothing_to_spread_over),
     },
 ];
 
@@ -175,39 +161,4 @@ fn stranded(context: &Context<'_>, findings: &mut Findings<'_>) {
             );
         }
     }
-}
-
-fn nothing_to_spread_over(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let workers: Vec<_> = context
-        .nodes()
-        .filter(|node| !is_control_plane(node))
-        .collect();
-    let zones: BTreeSet<&str> = workers
-        .iter()
-        .filter_map(|node| node.metadata.labels.get(ZONE_LABEL))
-        .map(Str::as_str)
-        .collect();
-    // A single node always has a single zone.
-    let (Some(zone), 1, 2..) = (zones.first(), zones.len(), workers.len()) else {
-        return;
-    };
-    let spread = |pod: &&Pod| {
-        let constraints = pod.spec.topology_spread_constraints.iter();
-        let mut keys = constraints.flat_map(|list| list.iter());
-        !pod.is_terminal() && keys.any(|one| one.topology_key == ZONE_LABEL)
-    };
-    let owners = context.by_owner(context.snapshot.pods.iter().filter(spread));
-    if owners.is_empty() {
-        return;
-    }
-    let names: Vec<_> = owners
-        .keys()
-        .map(|owner| format!("{} {}/{}", owner.kind, owner.namespace, owner.name))
-        .collect();
-    let found = FindingBuilder::cluster("all {nodes} are in {zone}; {workloads}: {names}")
-        .with("nodes", Fact::count(workers.len(), "node"))
-        .with("zone", *zone)
-        .with("workloads", Fact::count(owners.len(), "workload"))
-        .with("names", Fact::names(names.iter().map(String::as_str)));
-    findings.push(found);
 }

@@ -72,9 +72,6 @@ pub struct NodeStatus {
     pub node_info: NodeInfo,
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub volumes_attached: Vec<AttachedVolume>,
-    /// Volumes that the kubelet holds mounted.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
-    pub volumes_in_use: Vec<Str>,
 }
 
 impl Node {

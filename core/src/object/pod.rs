@@ -75,8 +75,6 @@ pub struct PodSpec {
     /// Seconds between the request to stop and the kill.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub termination_grace_period_seconds: Option<i64>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub host_network: bool,
     #[serde(
         skip_serializing_if = "BTreeMap::is_empty",
         deserialize_with = "nullable"

@@ -70,7 +70,7 @@ pub(crate) struct AuditArgs {
     /// Skip these rules: ids or groups
     #[arg(long = "skip-rule", value_name = "ID|GROUP", value_delimiter = ',')]
     pub(crate) skip_rules: Vec<String>,
-    /// Skip rules on the nodes whose labels match: RES,NL-CAP-003@pool=spot
+    /// Skip rules on the nodes whose labels match: RES,NL-CAP-005@pool=spot
     #[arg(long = "skip-rule-on", value_name = "ID|GROUP,…@SELECTOR", value_parser = skip_on)]
     pub(crate) skip_rules_on: Vec<SkipOn>,
     /// Show only findings of at least this severity
@@ -215,7 +215,7 @@ pub(crate) enum SortBy {
 fn skip_on(text: &str) -> Result<SkipOn, String> {
     let (rules, selector) = text
         .split_once('@')
-        .ok_or("expected RULES@SELECTOR, as in RES,NL-CAP-003@pool=spot")?;
+        .ok_or("expected RULES@SELECTOR, as in RES,NL-CAP-005@pool=spot")?;
     let nodes = label_selector(selector)?;
     if nodes.match_expressions.is_empty() {
         return Err("no labels after the @; --skip-rule skips rules on all nodes".to_owned());

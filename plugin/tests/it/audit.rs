@@ -142,7 +142,7 @@ fn intentional_findings_are_suppressed_on_some_nodes() {
     for (wrong, reason) in [
         (
             "HB",
-            "expected RULES@SELECTOR, as in RES,NL-CAP-003@pool=spot",
+            "expected RULES@SELECTOR, as in RES,NL-CAP-005@pool=spot",
         ),
         (
             "HB@",
@@ -402,7 +402,7 @@ fn rules_without_their_data_are_one_line_and_verbose_names_them() {
     assert_eq!(warning, said);
     assert!(!rest.contains("Warning") && !rest.contains("NL-"), "{rest}");
     let (line, _) = rest.split_once('\n').unwrap();
-    let reason = " not checked: 27 need kubelet configurations (--configz), ";
+    let reason = " not checked: 20 need kubelet configurations (--configz), ";
     assert!(line.contains(reason), "{line}");
     assert!(line.ends_with("; -v=1 names them"), "{line}");
     let long = told(&["-v=1"]);

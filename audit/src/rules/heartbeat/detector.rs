@@ -51,6 +51,7 @@ fn is_fault(condition: &NodeCondition) -> bool {
         || kind.starts_with("Unhealthy")
         || kind.ends_with("Problem")
         || kind.ends_with("Unhealthy");
+    let fault = fault || is_setting(kind) || is_pressure(kind);
     (fault && condition.status == "True")
         || (kind != "Ready" && kind.ends_with("Ready") && condition.status == "False")
 }
@@ -94,20 +95,6 @@ pub(super) fn custom(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) 
         findings.push(found.with("reason", reason.map(|reason| Fact::quote(reason))));
     }
     for condition in node.status.conditions.iter().filter(|c| is_fault(c)) {
-        findings.push(said(node, condition));
-    }
-}
-
-pub(super) fn settings(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
-    let conditions = node.status.conditions.iter();
-    for condition in conditions.filter(|c| is_setting(&c.kind) && c.status == "True") {
-        findings.push(said(node, condition));
-    }
-}
-
-pub(super) fn pressure(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
-    let conditions = node.status.conditions.iter();
-    for condition in conditions.filter(|c| is_pressure(&c.kind) && c.status == "True") {
         findings.push(said(node, condition));
     }
 }

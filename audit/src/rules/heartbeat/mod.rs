@@ -105,18 +105,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::All(chatty),
     },
     Rule {
-        id: "NL-HB-008",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet renews its lease too rarely for the grace period",
-        why: "The kubelet renews its lease after a quarter of nodeLeaseDurationSeconds. If this \
-              interval is close to the controller's grace period, one failed renewal makes the \
-              node Unknown.",
-        fix: "Set nodeLeaseDurationSeconds: 40.",
-        link: "https://kubernetes.io/docs/concepts/architecture/leases/#node-heart-beats",
-        check: Check::All(seldom),
-    },
-    Rule {
         id: "NL-HB-010",
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Events],
@@ -155,8 +143,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "an agent reports a fault of the node",
-        why: "node-problem-detector or the cloud provider's agent found a fault, or an operator \
-              gave up its change of the node. Kubernetes itself does not react to it.",
+        why: "node-problem-detector or the cloud provider's agent found a fault, pressure on a \
+              resource or a setting that a later version does not accept, or an operator gave up \
+              its change of the node. Kubernetes itself does not react to it.",
         fix: "Read the message. If the fault of a machine is permanent, drain and replace it.",
         link: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
         check: Check::EachNode(detector::custom),
@@ -183,31 +172,6 @@ pub(super) const RULES: &[Rule] = &[
               again.",
         link: "https://docs.k3s.io/cli/etcd-snapshot",
         check: Check::Node(detector::etcd),
-    },
-    Rule {
-        id: "NL-HB-018",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the provider's agent reports a setting that will break",
-        why: "GKE's agent found a changed sysctl, or fields in containerd's configuration that a \
-              later version does not read. The node works until it is upgraded.",
-        fix: "Remove what writes the setting, usually a DaemonSet.",
-        link: "https://cloud.google.com/kubernetes-engine/docs/how-to/migrate-containerd-2",
-        check: Check::EachNode(detector::settings),
-    },
-    Rule {
-        id: "NL-HB-019",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "an agent reports pressure on a resource",
-        why: "A condition about pressure that is not one of the kubelet's three: programs on the \
-              machine wait for memory, disk or CPU (pressure stall information), or inodes or file \
-              descriptors are almost used up. Pods become slow or fail before the kubelet evicts \
-              any.",
-        fix: "Find the pods that use the resource. Raise their requests to their actual usage, or \
-              limit them.",
-        link: "https://kubernetes.io/docs/reference/instrumentation/understand-psi-metrics/",
-        check: Check::EachNode(detector::pressure),
     },
 ];
 
@@ -444,22 +408,6 @@ fn chatty(context: &Context<'_>, findings: &mut Findings<'_>) {
             Statement::from("the status is written every {reportFrequency}, by {count} nodes")
                 .with("reportFrequency", report.to_string())
                 .with("count", nodes)
-        })
-    });
-}
-
-fn seldom(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let grace = context.settings.grace_period;
-    kubelet_config::each(context, findings, |_, config| {
-        let duration = u32::try_from(config.node_lease_duration_seconds?).ok()?;
-        let late = duration >= grace || duration / 4 >= grace / 2;
-        late.then(|| {
-            let says = "nodeLeaseDurationSeconds: {leaseDurationSeconds}, so the kubelet renews \
-                        every {renewalSeconds}s; the grace period is {gracePeriodSeconds}s";
-            Statement::from(says)
-                .with("leaseDurationSeconds", duration)
-                .with("renewalSeconds", duration / 4)
-                .with("gracePeriodSeconds", grace)
         })
     });
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::context::capacity;
 use crate::{Fact, Statement};
 use nodelife_core::allocatable::{DEFAULT_EVICTION_HARD, KubeletConfiguration, Threshold};
 use nodelife_core::object::Node;
@@ -37,33 +36,6 @@ pub(super) fn replaced(_: &Node, config: &KubeletConfiguration) -> Option<Statem
         let signals = Fact::from(absent.join(", ")).valued(absent);
         Statement::from("evictionHard does not list {signals}").with("signals", signals)
     })
-}
-
-pub(super) fn soft_below_hard(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {
-    config.eviction_soft.keys().find_map(|signal| {
-        if !config.eviction_soft_grace_period.contains_key(signal) {
-            let says = "evictionSoft {signal} has no grace period";
-            return Some(Statement::from(says).with("signal", signal));
-        }
-        let all = capacity(node, resource_of(signal))?;
-        let soft = threshold(&config.eviction_soft, signal)?.of(all);
-        let hard = threshold(&config.eviction_hard, signal)?.of(all);
-        (soft <= hard).then(|| {
-            Statement::from("{signal}: soft {soft} <= hard {hard}")
-                .with("signal", signal)
-                .with("soft", soft)
-                .with("hard", hard)
-        })
-    })
-}
-
-/// The resource that a percentage of this signal refers to.
-fn resource_of(signal: &str) -> &'static str {
-    if signal.starts_with("memory") {
-        "memory"
-    } else {
-        "ephemeral-storage"
-    }
 }
 
 pub(super) fn late_collection(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {

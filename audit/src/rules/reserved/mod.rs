@@ -84,17 +84,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Configuration(reservation::not_enforced),
     },
     Rule {
-        id: "NL-RES-007",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet will not restart with this reservedMemory",
-        why: "With memoryManagerPolicy Static, the sum of reservedMemory must be exactly \
-              kubeReserved + systemReserved + the hard eviction threshold.",
-        fix: "Change reservedMemory to the value in the message.",
-        link: "https://kubernetes.io/docs/tasks/administer-cluster/memory-manager/#reserved-memory-flag",
-        check: Check::Configuration(reservation::memory_manager),
-    },
-    Rule {
         id: "NL-RES-008",
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
@@ -145,17 +134,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Configuration(eviction_threshold::replaced),
     },
     Rule {
-        id: "NL-RES-014",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "a soft eviction threshold has no effect",
-        why: "The soft threshold is not above the hard threshold of the same signal, or it has no \
-              grace period. Pods are always evicted without a grace period.",
-        fix: "Raise the soft threshold above the hard threshold, and set evictionSoftGracePeriod.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#soft-eviction-thresholds",
-        check: Check::Configuration(eviction_threshold::soft_below_hard),
-    },
-    Rule {
         id: "NL-RES-015",
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
@@ -197,17 +175,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Check the device plugin's pod on the node.",
         link: "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
         check: Check::EachNode(provider::dead_devices),
-    },
-    Rule {
-        id: "NL-RES-022",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
-        title: "DaemonSets and static pods use a large share of the node",
-        why: "These pods run on every node before any workload. Above 30 %, the nodes are too \
-              small for them.",
-        fix: "Use larger nodes, or lower the requests of the DaemonSets.",
-        link: "https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/",
-        check: Check::EachNode(provider::overhead),
     },
     Rule {
         id: "NL-RES-025",

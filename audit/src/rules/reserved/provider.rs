@@ -1,6 +1,6 @@
 //! RES: providers' formulas, node pools, and resources that are not allocatable.
 
-use crate::context::{allocatable, belongs_to_node, capacity, is_control_plane};
+use crate::context::{allocatable, capacity};
 use crate::pools;
 use crate::pools::most_common;
 use crate::rules::reserved::reservation::{formula, kept_back};
@@ -9,8 +9,6 @@ use nodelife_core::allocatable::provider::Provider;
 use nodelife_core::machine::NodeMachine;
 use nodelife_core::object::Node;
 use nodelife_core::quantity::Quantity;
-use nodelife_core::request;
-use nodelife_core::request::Amounts;
 
 const MIB: i64 = 1 << 20;
 
@@ -130,32 +128,6 @@ pub(super) fn dead_devices(_: &Context<'_>, node: &Node, findings: &mut Findings
             let says = "{resource}: {capacity} on the machine, 0 Allocatable";
             let found = FindingBuilder::node(node, says).with("resource", name);
             findings.push(found.with("capacity", all));
-        }
-    }
-}
-
-pub(super) fn overhead(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
-    if is_control_plane(node) {
-        return;
-    }
-    let mut sum = Amounts::new();
-    let pods = context.active_pods_on(&node.metadata.name);
-    for pod in pods.filter(|pod| belongs_to_node(pod)) {
-        request::add(&mut sum, &request::requests(pod));
-    }
-    for name in ["cpu", "memory"] {
-        let (Some(used), Some(room)) = (sum.get(name), allocatable(node, name)) else {
-            continue;
-        };
-        if !room.is_zero() && used.nano().saturating_mul(10) > room.nano().saturating_mul(3) {
-            let percent = 100.0 * used.approximate() / room.approximate();
-            findings.push(
-                FindingBuilder::node(node, "{resource}: {requests} of {allocatable} ({percent})")
-                    .with("resource", name)
-                    .with("requests", *used)
-                    .with("allocatable", room)
-                    .with("percent", Fact::percent(percent)),
-            );
         }
     }
 }

@@ -1,7 +1,6 @@
 //! RES: reservations in the kubelets' configurations.
 
 use crate::context::{allocatable, capacity};
-use crate::kubelet_config::refusal;
 use crate::{Context, FindingBuilder, Findings, Severity, Statement};
 use nodelife_core::allocatable;
 use nodelife_core::allocatable::KubeletConfiguration;
@@ -202,10 +201,6 @@ pub(super) fn not_enforced(_: &Node, config: &KubeletConfiguration) -> Option<St
     } else {
         None
     }
-}
-
-pub(super) fn memory_manager(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {
-    refusal(node, config, "reservedMemory")
 }
 
 pub(super) fn cpu_manager<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {

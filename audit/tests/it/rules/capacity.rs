@@ -1,4 +1,4 @@
-use super::cluster::{crowd, csi_count, each_pod, first_pod, limit, request};
+use super::cluster::{crowd, csi_count, each_pod, request};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -27,11 +27,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
             });
             crowd(s, "kube-proxy", 0, 40);
         },
-    },
-    Fixture {
-        rule: "NL-CAP-003",
-        fires: |s| limit(first_pod(s, "cart"), "memory", "32Gi"),
-        silent: |s| limit(first_pod(s, "cart"), "memory", "16Gi"),
     },
     Fixture {
         rule: "NL-CAP-004",

@@ -8,14 +8,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         silent: |s| event(s, 0, "Starting", 1, 600),
     },
     Fixture {
-        rule: "NL-EVT-002",
-        fires: |s| event(s, 0, "MissingClusterDNS", 3, 600),
-        silent: |s| {
-            event(s, 0, "MissingClusterDNS", 3, 600);
-            s.events.as_mut().unwrap()[0].involved_object.kind = "Pod".into();
-        },
-    },
-    Fixture {
         rule: "NL-EVT-003",
         fires: |s| event(s, 0, "InvalidDiskCapacity", 4, 60),
         // At startup the container runtime has no figures yet; each start makes another event.

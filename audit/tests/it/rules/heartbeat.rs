@@ -54,11 +54,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-HB-008",
-        fires: |s| configure(s, |c| c.node_lease_duration_seconds = Some(60)),
-        silent: |s| configure(s, |c| c.node_lease_duration_seconds = Some(30)),
-    },
-    Fixture {
         rule: "NL-HB-010",
         fires: |s| event(s, 0, "NodeNotReady", 4, 600),
         silent: |s| {
@@ -78,8 +73,13 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         rule: "NL-HB-013",
-        fires: |s| condition(s, 0, "KernelDeadlock", "True", 60),
-        silent: |s| condition(s, 0, "EtcdIsVoter", "True", 60),
+        fires: |s| condition(s, 0, "SystemMemoryContentionPressure", "True", 60),
+        silent: |s| {
+            condition(s, 0, "EtcdIsVoter", "True", 60);
+            condition(s, 0, "SystemMemoryContentionPressure", "False", 60);
+            // The kubelet's own.
+            condition(s, 1, "PIDPressure", "True", 60);
+        },
     },
     Fixture {
         rule: "NL-HB-016",
@@ -90,20 +90,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         rule: "NL-HB-017",
         fires: |s| condition(s, 0, "EtcdIsVoter", "False", 60),
         silent: |s| condition(s, 0, "EtcdIsVoter", "True", 30 * 86_400),
-    },
-    Fixture {
-        rule: "NL-HB-018",
-        fires: |s| condition(s, 0, "SysctlChanged", "True", 60),
-        silent: |s| condition(s, 0, "SysctlChanged", "False", 60),
-    },
-    Fixture {
-        rule: "NL-HB-019",
-        fires: |s| condition(s, 0, "SystemMemoryContentionPressure", "True", 60),
-        silent: |s| {
-            condition(s, 0, "SystemMemoryContentionPressure", "False", 60);
-            // The kubelet's own.
-            condition(s, 1, "PIDPressure", "True", 60);
-        },
     },
 ];
 

@@ -35,11 +35,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
         silent: |s| configure(s, |c| c.max_pods = Some(110)),
     },
-    Fixture {
-        rule: "NL-OPS-006",
-        fires: |s| configure(s, |c| c.container_log_max_size = "200Mi".into()),
-        silent: |s| configure(s, |c| c.container_log_max_size = "50Mi".into()),
-    },
 ];
 
 /// Gives a node of 100 Gi of ephemeral storage images of so many Gi.

@@ -1,8 +1,7 @@
-use nodelife_core::allocatable::MemoryReservation;
 use nodelife_core::quantity::Quantity;
 use nodelife_core::snapshot::Snapshot;
 
-use super::cluster::{configure, each_node, each_pod, first_pod, healthy, request};
+use super::cluster::{configure, each_node, first_pod, healthy};
 use super::finds;
 use super::fixture::Fixture;
 
@@ -116,19 +115,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         silent: |s| configure(s, |c| c.enforce_node_allocatable = None),
     },
     Fixture {
-        rule: "NL-RES-007",
-        fires: |s| configure(s, |c| c.memory_manager_policy = "Static".into()),
-        silent: |s| {
-            configure(s, |c| {
-                c.memory_manager_policy = "Static".into();
-                c.reserved_memory.push(MemoryReservation {
-                    numa_node: 0,
-                    limits: [("memory".into(), "993Mi".into())].into(),
-                });
-            });
-        },
-    },
-    Fixture {
         rule: "NL-RES-008",
         fires: |s| configure(s, |c| c.cpu_manager_policy = "static".into()),
         silent: |s| {
@@ -181,25 +167,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
         silent: |s| {
             configure(s, |c| drop(c.eviction_hard.remove("pid.available")));
-        },
-    },
-    Fixture {
-        rule: "NL-RES-014",
-        fires: |s| {
-            configure(s, |c| {
-                c.eviction_soft
-                    .insert("memory.available".into(), "100Mi".into());
-                c.eviction_soft_grace_period
-                    .insert("memory.available".into(), "1m".into());
-            });
-        },
-        silent: |s| {
-            configure(s, |c| {
-                c.eviction_soft
-                    .insert("memory.available".into(), "300Mi".into());
-                c.eviction_soft_grace_period
-                    .insert("memory.available".into(), "1m".into());
-            });
         },
     },
     Fixture {
@@ -273,11 +240,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
                 .allocatable
                 .insert("nvidia.com/gpu".into(), "0".into());
         },
-    },
-    Fixture {
-        rule: "NL-RES-022",
-        fires: |s| each_pod(s, "kube-proxy", |pod| request(pod, "cpu", "1200m")),
-        silent: |s| each_pod(s, "frontend", |pod| request(pod, "cpu", "1200m")),
     },
 ];
 

@@ -23,19 +23,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-SHD-002",
-        fires: |s| {
-            configure(s, |c| {
-                c.shutdown_grace_period_by_pod_priority = vec![group(0, 60)]
-            });
-        },
-        silent: |s| {
-            configure(s, |c| {
-                c.shutdown_grace_period_critical_pods = c.shutdown_grace_period
-            });
-        },
-    },
-    Fixture {
         rule: "NL-SHD-003",
         fires: |s| {
             each_pod(s, "orders-db", |pod| {
@@ -45,20 +32,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         silent: |s| {
             each_pod(s, "orders-db", |pod| {
                 pod.spec.termination_grace_period_seconds = Some(120)
-            });
-        },
-    },
-    Fixture {
-        rule: "NL-SHD-004",
-        fires: |s| {
-            configure(s, |c| {
-                c.shutdown_grace_period_critical_pods = c.shutdown_grace_period
-            });
-        },
-        silent: |s| {
-            configure(s, |c| {
-                c.shutdown_grace_period = None;
-                c.shutdown_grace_period_critical_pods = None;
             });
         },
     },
@@ -91,23 +64,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         rule: "NL-SHD-009",
         fires: |s| label(s, 0, "eks.amazonaws.com/capacityType", "SPOT"),
         silent: |s| label(s, 0, "eks.amazonaws.com/capacityType", "ON_DEMAND"),
-    },
-    Fixture {
-        rule: "NL-SHD-011",
-        fires: |s| {
-            configure(s, |c| {
-                c.shutdown_grace_period = None;
-                c.shutdown_grace_period_critical_pods = None;
-                c.shutdown_grace_period_by_pod_priority = vec![group(1000, 60)];
-            });
-        },
-        silent: |s| {
-            configure(s, |c| {
-                c.shutdown_grace_period = None;
-                c.shutdown_grace_period_critical_pods = None;
-                c.shutdown_grace_period_by_pod_priority = vec![group(1000, 60), group(0, 120)];
-            });
-        },
     },
 ];
 

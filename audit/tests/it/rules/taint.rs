@@ -33,17 +33,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-TNT-004",
-        fires: |s| {
-            taint(s, 0, "node.kubernetes.io/not-ready", "NoExecute", 60);
-            taint(s, 0, "node.kubernetes.io/unreachable", "NoExecute", 60);
-        },
-        silent: |s| {
-            taint(s, 0, "node.kubernetes.io/not-ready", "NoSchedule", 60);
-            taint(s, 0, "node.kubernetes.io/unreachable", "NoExecute", 60);
-        },
-    },
-    Fixture {
         rule: "NL-TNT-005",
         fires: |s| s.nodes[0].spec.unschedulable = true,
         silent: |s| cordon(s, 0, 60),

@@ -50,28 +50,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-TOL-002",
-        fires: |s| {
-            each_pod(s, "cart", |pod| {
-                pod.spec.tolerations = [Toleration {
-                    operator: "Exists".into(),
-                    ..Toleration::default()
-                }]
-                .into_iter()
-                .collect()
-            });
-        },
-        silent: |s| {
-            each_pod(s, "cart", |pod| {
-                pod.spec.tolerations.push(Toleration {
-                    operator: "Exists".into(),
-                    effect: "NoSchedule".into(),
-                    ..Toleration::default()
-                })
-            });
-        },
-    },
-    Fixture {
         rule: "NL-TOL-003",
         fires: |s| each_pod(s, "cart", |pod| pod.spec.tolerations.clear()),
         silent: |s| {
@@ -103,3 +81,16 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
 ];
+
+#[test]
+fn pods_that_tolerate_every_taint_stay_on_a_dead_node() {
+    let mut snapshot = super::cluster::healthy();
+    each_pod(&mut snapshot, "cart", |pod| {
+        let everything = Toleration {
+            operator: "Exists".into(),
+            ..Toleration::default()
+        };
+        pod.spec.tolerations = [everything].into_iter().collect();
+    });
+    assert!(super::finds(&snapshot, "NL-TOL-001"));
+}

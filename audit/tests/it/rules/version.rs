@@ -1,7 +1,7 @@
 use nodelife_audit::{Selection, audit};
 use nodelife_core::object::NodeSwap;
 
-use super::cluster::{configure, each_node, label, unlabel};
+use super::cluster::{configure, each_node};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -62,11 +62,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-VER-009",
-        fires: |s| label(s, 0, "kubernetes.io/arch", "arm64"),
-        silent: |s| unlabel(s, 0, "kubernetes.io/arch"),
-    },
-    Fixture {
         rule: "NL-VER-010",
         fires: |s| configure(s, |c| c.cgroup_driver = "cgroupfs".into()),
         silent: |s| {
@@ -100,22 +95,6 @@ fn a_runtime_is_outdated_from_its_last_day_on() {
         found("2025-09-01T00:00:00Z").unwrap(),
         "containerd://1.6.21 with kubelet v1.25.13: no fixes for this version since 2025-08-23"
     );
-}
-
-/// Some programs that write nodes use uname's names.
-#[test]
-fn an_architecture_may_have_the_name_that_uname_prints() {
-    let fires = |architecture: &str, said: &str| {
-        let mut snapshot = super::cluster::healthy();
-        snapshot.nodes[0].status.node_info.architecture = architecture.into();
-        label(&mut snapshot, 0, "kubernetes.io/arch", said);
-        label(&mut snapshot, 0, "beta.kubernetes.io/arch", said);
-        super::finds(&snapshot, "NL-VER-009")
-    };
-    assert!(!fires("x86_64", "amd64"));
-    assert!(!fires("aarch64", "arm64"));
-    assert!(fires("x86_64", "arm64"));
-    assert!(fires("aarch64", "amd64"));
 }
 
 #[test]

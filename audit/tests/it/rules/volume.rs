@@ -30,11 +30,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-VOL-004",
-        fires: |s| s.nodes[2].status.volumes_attached.clear(),
-        silent: |s| s.nodes[2].status.volumes_in_use.clear(),
-    },
-    Fixture {
         rule: "NL-VOL-005",
         fires: |s| {
             let mut second = attachments(s)[0].clone();

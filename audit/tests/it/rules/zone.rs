@@ -1,7 +1,7 @@
 use nodelife_audit::Selection;
 use nodelife_core::snapshot::Snapshot;
 
-use super::cluster::{cordon, healthy, silence, spread, widen};
+use super::cluster::{cordon, healthy, silence, widen};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -37,17 +37,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
             for index in 0..2 {
                 cordon(s, index, 60);
             }
-        },
-    },
-    Fixture {
-        rule: "NL-ZON-007",
-        fires: |s| {
-            spread(s, "cart", "topology.kubernetes.io/zone");
-            widen(s);
-        },
-        silent: |s| {
-            spread(s, "cart", "kubernetes.io/hostname");
-            widen(s);
         },
     },
 ];

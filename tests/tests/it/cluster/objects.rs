@@ -89,13 +89,12 @@ fn node() -> Sample {
                      "kubeProxyVersion": "h", "operatingSystem": "i", "architecture": "j",
                      "swap": {"capacity": 7}},
         "images": [{"names": ["registry.example.com/a:1"], "sizeBytes": 9}],
-        "volumesInUse": ["kubernetes.io/csi/d^v"],
         "volumesAttached": [{"name": "kubernetes.io/csi/d^v", "devicePath": ""}],
     });
     let read = json!({"spec": spec, "status": {
         "capacity": status["capacity"], "allocatable": status["allocatable"],
         "conditions": status["conditions"], "addresses": status["addresses"],
-        "nodeInfo": status["nodeInfo"], "volumesInUse": status["volumesInUse"],
+        "nodeInfo": status["nodeInfo"],
         "volumesAttached": [{"name": "kubernetes.io/csi/d^v"}],
     }});
     sample(
@@ -110,7 +109,7 @@ fn node() -> Sample {
 fn pod() -> Sample {
     let spec = json!({
         "nodeName": "n1", "terminationGracePeriodSeconds": 7,
-        "serviceAccountName": "default", "hostNetwork": true,
+        "serviceAccountName": "default",
         "automountServiceAccountToken": false, "priorityClassName": "system-node-critical",
         "nodeSelector": {"a": "b"},
         "topologySpreadConstraints": [{

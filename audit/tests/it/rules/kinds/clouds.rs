@@ -98,7 +98,7 @@ pub(super) fn google_and_amazon() -> [Kind; 10] {
                     "True",
                 )
             },
-            finds: &["NL-HB-018"],
+            finds: &["NL-HB-013"],
             ..GKE
         },
         Kind {
