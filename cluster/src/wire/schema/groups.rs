@@ -10,10 +10,9 @@ pub(crate) static LEASE: [Field; 2] = [
     field(2, "spec", Kind::Message(&LEASE_SPEC)),
 ];
 
-static LEASE_SPEC: [Field; 5] = [
+static LEASE_SPEC: [Field; 4] = [
     shown(1, "holderIdentity", Text),
     shown(2, "leaseDurationSeconds", Int),
-    field(3, "acquireTime", Time),
     field(4, "renewTime", Time),
     shown(5, "leaseTransitions", Int),
 ];

@@ -20,14 +20,13 @@ static TAINT: [Field; 4] = [
     field(4, "timeAdded", Time),
 ];
 
-static NODE_STATUS: [Field; 8] = [
+static NODE_STATUS: [Field; 7] = [
     field(1, "capacity", QUANTITIES),
     field(2, "allocatable", QUANTITIES),
     field(4, "conditions", Messages(&NODE_CONDITION)),
     field(5, "addresses", Messages(&ADDRESS)),
     field(6, "daemonEndpoints", Kind::Message(&DAEMON_ENDPOINTS)),
     field(7, "nodeInfo", Kind::Message(&NODE_INFO)),
-    field(9, "volumesInUse", Texts),
     field(10, "volumesAttached", Messages(&ATTACHED_VOLUME)),
 ];
 
@@ -63,11 +62,11 @@ static NODE_INFO: [Field; 11] = [
 
 static SWAP: [Field; 1] = [field(1, "capacity", Int)];
 
-static ATTACHED_VOLUME: [Field; 2] = [field(1, "name", Text), field(2, "devicePath", Text)];
+static ATTACHED_VOLUME: [Field; 1] = [field(1, "name", Text)];
 
 pub(crate) static POD: [Field; 3] = object(&POD_SPEC, &POD_STATUS);
 
-static POD_SPEC: [Field; 23] = [
+static POD_SPEC: [Field; 15] = [
     field(1, "volumes", Messages(&VOLUME)),
     field(20, "initContainers", Messages(&CONTAINER)),
     field(2, "containers", Messages(&CONTAINER)),
@@ -75,25 +74,17 @@ static POD_SPEC: [Field; 23] = [
     shown(4, "terminationGracePeriodSeconds", Int),
     field(7, "nodeSelector", STRINGS),
     field(8, "serviceAccountName", Text),
-    shown(21, "automountServiceAccountToken", Bool),
     field(10, "nodeName", Text),
-    field(11, "hostNetwork", Bool),
-    field(12, "hostPID", Bool),
-    field(13, "hostIPC", Bool),
     field(18, "affinity", Kind::Message(&AFFINITY)),
-    field(19, "schedulerName", Text),
     field(22, "tolerations", Messages(&TOLERATION)),
     field(24, "priorityClassName", Text),
     shown(25, "priority", Int),
-    shown(29, "runtimeClassName", Text),
-    shown(31, "preemptionPolicy", Text),
     field(32, "overhead", QUANTITIES),
     field(
         33,
         "topologySpreadConstraints",
         Messages(&SPREAD_CONSTRAINT),
     ),
-    shown(5, "activeDeadlineSeconds", Int),
     field(40, "resources", Kind::Message(&RESOURCES)),
 ];
 
@@ -167,17 +158,13 @@ static EMPTY_DIR: [Field; 2] = [
 
 static CLAIM_SOURCE: [Field; 1] = [field(1, "claimName", Text)];
 
-static POD_STATUS: [Field; 10] = [
+static POD_STATUS: [Field; 6] = [
     field(1, "phase", Text),
     field(2, "conditions", Messages(&POD_CONDITION)),
     field(3, "message", Text),
     field(4, "reason", Text),
-    field(5, "hostIP", Text),
-    field(6, "podIP", Text),
     field(7, "startTime", Time),
     field(9, "qosClass", Text),
-    field(11, "nominatedNodeName", Text),
-    field(19, "allocatedResources", QUANTITIES),
 ];
 
 static POD_CONDITION: [Field; 5] = [
