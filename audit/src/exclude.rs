@@ -102,24 +102,18 @@ impl Exclude {
                 nodes.len() > 0 && nodes.all(|node| node.is_some_and(matches))
             })
     }
-
-    /// Its conditions as text, by column: rules, objects, nodes.
-    pub fn conditions(&self) -> [String; 3] {
-        let objects = self.objects.iter().map(|one| one.text.as_str());
-        [
-            format::list(self.rules.iter().map(String::as_str)),
-            format::list(objects),
-            self.nodes
-                .as_ref()
-                .map(|(text, _)| text.clone())
-                .unwrap_or_default(),
-        ]
-    }
 }
 
 impl fmt::Display for Exclude {
+    /// Its rules, objects and nodes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let conditions = self.conditions();
+        let objects = self.objects.iter().map(|one| one.text.as_str());
+        let nodes = self.nodes.as_ref();
+        let conditions = [
+            format::list(self.rules.iter().map(String::as_str)),
+            format::list(objects),
+            nodes.map(|(text, _)| text.clone()).unwrap_or_default(),
+        ];
         let conditions = conditions.iter().filter(|text| !text.is_empty());
         let conditions: Vec<_> = conditions.map(String::as_str).collect();
         write!(f, "{}", conditions.join(" on "))

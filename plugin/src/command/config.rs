@@ -18,7 +18,7 @@ use crate::cli::{
     AuditArgs, AuditOutput, ConfigArgs, ConfigCommand, ConfigFileArgs, DEFAULT_CONFIG,
 };
 use crate::exit::{ExitStatus, UsageError};
-use crate::output::{Printer, Table};
+use crate::output::Printer;
 use nodelife_audit::config::{AuditFormat, FailOn};
 
 pub(crate) fn run(args: &ConfigArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
@@ -127,7 +127,7 @@ impl ConfigFile {
 
     /// Warns of the excludes that no longer hold at the time of an audit.
     pub(super) fn warn_ended(&self, now: Timestamp, printer: &mut Printer) {
-        for exclude in self.ended(now) {
+        for exclude in self.excludes.iter().filter(|one| !one.holds(now)) {
             let until = exclude.by.until.map(|date| date.to_string());
             printer.warn(format_args!(
                 "{}: the exclude of {exclude} ended after {}: {}",
@@ -136,11 +136,6 @@ impl ConfigFile {
                 exclude.by.reason
             ));
         }
-    }
-
-    fn ended(&self, now: Timestamp) -> impl Iterator<Item = &Exclude> {
-        let excludes = self.excludes.iter();
-        excludes.filter(move |exclude| !exclude.holds(now))
     }
 
     /// The effect of the file, in a line.
@@ -166,32 +161,6 @@ impl ConfigFile {
     /// Prints what the file does, for `config check`.
     fn describe(&self, printer: &mut Printer) -> anyhow::Result<()> {
         printer.paragraph(self.summary())?;
-        // The audit goes by the API server's time; a day is coarse enough for this machine's.
-        let now = Timestamp::now();
-        if !self.excludes.is_empty() {
-            let mut table = Table::new(["RULES", "OBJECTS", "NODES", "UNTIL", "REASON"]);
-            for exclude in &self.excludes {
-                let [rules, objects, nodes] =
-                    exclude.conditions().map(|text| match text.as_str() {
-                        "" => "all".to_owned(),
-                        _ => text,
-                    });
-                let until = match exclude.by.until {
-                    None => "-".to_owned(),
-                    Some(until) if exclude.holds(now) => until.to_string(),
-                    Some(until) => format!("{until} (ended)"),
-                };
-                let reason = exclude.by.reason.as_str();
-                table.row([
-                    rules.into(),
-                    objects.into(),
-                    nodes.into(),
-                    until.into(),
-                    reason.into(),
-                ]);
-            }
-            printer.table(&table)?;
-        }
         let selection = Selection {
             excludes: self.excludes.clone(),
             severities: self.severities.clone(),
@@ -200,14 +169,8 @@ impl ConfigFile {
         for removed in nodelife_audit::removed_in(&selection) {
             printer.warn(removed);
         }
-        let ended = self.ended(now).count();
-        if ended > 0 {
-            printer.warn(format_args!(
-                "{} no longer hold{}: remove them, or set another date",
-                count(ended, "exclude"),
-                if ended == 1 { "s" } else { "" }
-            ));
-        }
+        // The audit goes by the API server's time; a day is coarse enough for this machine's.
+        self.warn_ended(Timestamp::now(), printer);
         Ok(())
     }
 }
