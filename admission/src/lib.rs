@@ -18,7 +18,6 @@ mod config_file;
 mod decide;
 mod decision;
 mod denial;
-mod diff;
 mod go_quote;
 mod json;
 mod lookup;
@@ -36,7 +35,6 @@ pub use config_file::{ConfigFile, ConfigFileError};
 pub use decide::{decide, decide_with};
 pub use decision::{Decision, Evaluation, Patch, Refusal, Verdict};
 pub use denial::{Denial, StatusReason, shown};
-pub use diff::DiffError;
 pub use lookup::{
     Access, Lookup, LookupResult, Lookups, PodFacts, RecordedCluster, RecordedClusterError,
     VolumeFacts,

@@ -74,25 +74,3 @@ fn an_invalid_line_fails_with_its_number() {
     assert_eq!(answers.len(), 1);
     assert!(error.contains("line 2 of stdin"), "{error}");
 }
-
-#[test]
-fn the_stored_object_is_shown_as_a_diff() {
-    let mut pod = eviction("p");
-    pod["request"]["subResource"] = json!("");
-    pod["request"]["object"] = json!({"spec": {"tolerations": [{"operator": "Exists", "key":
-        "node.kubernetes.io/not-ready", "effect": "NoExecute", "tolerationSeconds": 300}]}});
-    pod["request"]["userInfo"] = json!({"username": "someone"});
-    let seconds = [
-        "--set",
-        "tolerations.rewrite=true",
-        "--set",
-        "tolerations.notReadySeconds=60",
-    ];
-    let (code, _, said) = review(&[&seconds[..], &["--diff"]].concat(), &[pod]);
-    assert_eq!(code, Some(0));
-    let expected = "d/p\n\
-        - spec.tolerations[0].tolerationSeconds: 300\n\
-        + spec.tolerations[0].tolerationSeconds: 60\n\
-        + spec.tolerations[1]: {\"effect\":\"NoExecute\",\"key\":\"node.kubernetes.io/unreachable\",\"operator\":\"Exists\",\"tolerationSeconds\":300}\n";
-    assert_eq!(said, expected);
-}

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Args;
 use nodelife_admission::{
-    AdmissionPhase, Decision, LookupResult, Policies, RecordedCluster, Review, Verdict,
-    decide_with, write_response,
+    AdmissionPhase, Decision, LookupResult, Policies, RecordedCluster, Review, decide_with,
+    write_response,
 };
 
 use crate::config;
@@ -24,9 +24,6 @@ pub(crate) struct Arguments {
     /// authorizer. Without it, requests that need a lookup are refused.
     #[arg(long, value_name = "FILE")]
     cluster: Option<PathBuf>,
-    /// Write to stderr what each patch changes in the object that is stored.
-    #[arg(long)]
-    diff: bool,
     /// Set one field of the configuration, for example `tolerations.notReadySeconds=60`.
     #[arg(long = "set", value_name = "PATH=VALUE")]
     set: Vec<String>,
@@ -39,13 +36,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let cluster = cluster.transpose()?;
     let stdin = std::io::stdin().lock();
     let mut stdout = BufWriter::new(std::io::stdout().lock());
-    match answer_lines(
-        stdin,
-        &policies,
-        cluster.as_ref(),
-        arguments.diff,
-        &mut stdout,
-    ) {
+    match answer_lines(stdin, &policies, cluster.as_ref(), &mut stdout) {
         // The reader of stdout has closed it.
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
         done => done.map(|()| ExitCode::SUCCESS),
@@ -62,7 +53,6 @@ fn answer_lines(
     mut input: impl BufRead,
     policies: &Policies,
     cluster: Option<&RecordedCluster>,
-    diff: bool,
     output: &mut impl Write,
 ) -> anyhow::Result<()> {
     let mut line = Vec::new();
@@ -80,15 +70,6 @@ fn answer_lines(
         let review = Review::parse(&line).with_context(|| format!("line {number} of stdin"))?;
         let decision = decide(&review, policies, cluster);
         write_response(&review, &decision, &mut body);
-        if let Verdict::Patch(patch) = &decision.verdict
-            && diff
-        {
-            let (request, mut stderr) = (&review.request, std::io::stderr().lock());
-            writeln!(stderr, "{}/{}", request.namespace(), request.name())?;
-            for line in request.diff(patch)? {
-                writeln!(stderr, "{line}")?;
-            }
-        }
         body.push(b'\n');
         output.write_all(&body)?;
         // Flush for a caller that waits for each response before it sends the next review.

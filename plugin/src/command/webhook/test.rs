@@ -40,9 +40,6 @@ struct Answered {
     /// `JSONPatch` of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     patch: Option<Box<RawValue>>,
-    /// The changes of the patch to the object that is stored, a line for each field.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    diff: Vec<String>,
     warnings: Vec<String>,
 }
 
@@ -135,14 +132,12 @@ fn ask(
         code: None,
         message: refusal.map(|one| one.message).unwrap_or_default(),
         patch: None,
-        diff: Vec::new(),
         warnings,
     };
     match verdict {
         Verdict::Allow => {}
         Verdict::Patch(patch) => {
             answered.verdict = "patch";
-            answered.diff = request.diff(&patch)?;
             let text = String::from_utf8(patch.0).context("a patch is text")?;
             answered.patch = Some(RawValue::from_string(text)?);
         }
@@ -184,13 +179,10 @@ fn print(verdicts: &[Answered], printer: &mut Printer) -> anyhow::Result<()> {
         ]);
     }
     printer.table(&table)?;
-    for one in verdicts.iter().filter(|one| !one.diff.is_empty()) {
-        writeln!(
-            printer.data(),
-            "\n{}\n{}",
-            one.object(),
-            one.diff.join("\n")
-        )?;
+    for one in verdicts {
+        if let Some(patch) = &one.patch {
+            writeln!(printer.data(), "\n{}: {patch}", one.object())?;
+        }
     }
     Ok(())
 }
