@@ -9,7 +9,6 @@ use nodelife_core::object::Node;
 use nodelife_core::quantity::Quantity;
 use nodelife_core::request;
 use nodelife_core::request::ByContainers;
-use nodelife_core::zone::ZoneKey;
 
 /// The resources that are summed up.
 pub(super) const RESOURCES: [&str; 2] = ["cpu", "memory"];
@@ -61,16 +60,10 @@ impl<'a> Headroom<'a> {
         largest.map(|(node, _)| *node)
     }
 
-    /// The sum of offers without the `lost` nodes; none without other nodes.
-    fn left_without(&self, lost: impl Fn(&Node) -> bool) -> Option<i128> {
-        let others = self.offers.iter().filter(|(node, _)| !lost(node));
-        let offers = others.map(|(_, offer)| *offer);
-        offers.reduce(i128::saturating_add)
-    }
-
-    /// The sum of offers without the `lost` nodes if it is too small.
+    /// The sum of offers without the `lost` nodes if it is too small; none without other nodes.
     pub(super) fn short_without(&self, lost: impl Fn(&Node) -> bool) -> Option<i128> {
-        let left = self.left_without(lost);
+        let others = self.offers.iter().filter(|(node, _)| !lost(node));
+        let left = others.map(|(_, offer)| *offer).reduce(i128::saturating_add);
         left.filter(|left| self.wanted > *left)
     }
 
@@ -95,60 +88,9 @@ impl<'a> Headroom<'a> {
             .with("left", amount(left))
             .with("requests", amount(self.wanted))
     }
-
-    fn loss(&self, of: Lost, lost: impl Fn(&Node) -> bool) -> Loss {
-        let left = self.left_without(lost);
-        Loss {
-            of,
-            resource: self.resource,
-            wanted: units(self.wanted),
-            left: left.map(units),
-            fits: left.is_some_and(|left| self.wanted <= left),
-        }
-    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for reading")]
 fn units(nano: i128) -> f64 {
     nano as f64 / 1e9
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lost {
-    /// The node with the most room, by name.
-    LargestNode(String),
-    Zone(String),
-}
-
-/// The amount of one resource that remains after a loss.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Loss {
-    pub of: Lost,
-    /// `cpu` or `memory`.
-    pub resource: &'static str,
-    /// The requests of the workloads, in cores or bytes.
-    pub wanted: f64,
-    /// The room on the other nodes; none without other nodes.
-    pub left: Option<f64>,
-    /// Whether that is enough, in sum.
-    pub fits: bool,
-}
-
-/// The losses of the largest node and of each zone: N − 1 and zone − 1.
-pub fn losses(context: &Context<'_>) -> Vec<Loss> {
-    let headrooms = Headroom::all(context);
-    let of_node = headrooms.iter().filter_map(|headroom| {
-        let name = &headroom.largest()?.metadata.name;
-        let lost = Lost::LargestNode(name.to_string());
-        Some(headroom.loss(lost, |node| node.metadata.name == *name))
-    });
-    let zones = context.zones.zones.iter().filter(|z| !z.key.is_empty());
-    let of_zones = zones.flat_map(|zone| {
-        headrooms.iter().map(|headroom| {
-            headroom.loss(Lost::Zone(zone.key.to_string()), |node| {
-                ZoneKey::of(&node.metadata.labels) == zone.key
-            })
-        })
-    });
-    of_node.chain(of_zones).collect()
 }

@@ -42,7 +42,6 @@ pub use fact::{Fact, Statement};
 pub use finding::{Confidence, Finding, Severity, Subject};
 pub use findings::{FindingBuilder, Findings, SKIP_ANNOTATION};
 pub use grouping::{FindingGroup, NodePools};
-pub use headroom::{Loss, Lost, losses};
 pub use metrics::metrics;
 pub use node_of::NodeOf;
 pub use pools::pool_of;

@@ -1,6 +1,6 @@
 //! Capacity, Allocatable and requests of each node, for the reports.
 
-use nodelife_audit::{Context, Loss};
+use nodelife_audit::Context;
 use nodelife_core::allocatable;
 use nodelife_core::allocatable::{Allocatable, Line};
 use nodelife_core::format;
@@ -30,20 +30,6 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// The unit of `cpu` or `memory`.
-    pub(super) fn of(resource: &str) -> Self {
-        let known = RESOURCES.iter().find(|(name, _)| *name == resource);
-        known.map_or(Self::Count, |(_, unit)| *unit)
-    }
-
-    /// The resource with the unit that its amounts do not bear.
-    pub(super) fn heading(self, resource: &str) -> String {
-        match self {
-            Self::Cores => format!("{resource}, cores"),
-            Self::Gibibytes | Self::Count => resource.to_owned(),
-        }
-    }
-
     /// An amount in this unit, with the unit only where it is not plain.
     pub(super) fn show(self, amount: f64) -> String {
         match self {
@@ -168,13 +154,11 @@ pub(super) struct NodeRows<'a> {
     pub(super) rows: Vec<Row<'a>>,
     /// The zones as kube-controller-manager sees them.
     pub(super) zones: ZoneReport,
-    /// The room after the loss of a node or a zone.
-    pub(super) losses: Vec<Loss>,
 }
 
 impl<'a> NodeRows<'a> {
     pub(super) fn of(snapshot: &'a Snapshot, zones: ZoneReport) -> Self {
-        // No age decides over what fits.
+        // No age decides over what is requested.
         let context = Context::new(snapshot, None, snapshot.taken_at.unwrap_or_default());
         let mut rows: Vec<Row<'_>> = snapshot
             .nodes
@@ -191,11 +175,7 @@ impl<'a> NodeRows<'a> {
             })
             .collect();
         rows.sort_by(|a, b| natural::compare(a.name, b.name));
-        Self {
-            rows,
-            zones,
-            losses: nodelife_audit::losses(&context),
-        }
+        Self { rows, zones }
     }
 }
 

@@ -1,21 +1,15 @@
-//! The pictures: the nodes of each zone, and the room after a loss.
+//! The picture: the nodes of each zone.
 
 use std::io::{self, Write};
 
-use nodelife_audit::{Loss, Lost};
 use nodelife_core::format::count;
 
-use super::super::node_rows::{Row, State, Unit};
+use super::super::node_rows::{Row, State};
 use super::escape::Escaped;
 use super::page::Page;
-use super::parts::{end_table, key, table};
+use super::parts::key;
 
 pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
-    zones(page, out)?;
-    losses(page, out)
-}
-
-fn zones(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
         "<section>\n<h2>Zones</h2>\n<p class=\"legend soft\">{}{}{}{}{}{}</p>\n\
@@ -76,74 +70,4 @@ fn square(page: &Page<'_>, i: usize, row: &Row<'_>, out: &mut impl Write) -> io:
         write!(out, ": {}", count(faults.len(), "fault"))?;
     }
     write!(out, "\">{glyph}</a>")
-}
-
-fn losses(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
-    let losses = &page.node_rows.losses;
-    if losses.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "<section>\n<h2>Room after a loss</h2>")?;
-    let lacking = losses.iter().filter(|loss| !loss.fits).count();
-    if lacking == 0 {
-        writeln!(
-            out,
-            "<p class=\"good\">Enough, in sum, without the largest node and without any zone.</p>"
-        )?;
-    } else {
-        writeln!(
-            out,
-            "<p class=\"error\">Too little in {} of {}.</p>",
-            lacking,
-            count(losses.len(), "case")
-        )?;
-    }
-    writeln!(
-        out,
-        "<details{}><summary class=\"soft\">Requests of pods that can move, on nodes that take \
-         pods, against what the others would offer: sums, with taints, affinity, volumes and the \
-         size of single pods left aside.</summary>",
-        if lacking == 0 { "" } else { " open" }
-    )?;
-    let columns = [
-        "Without",
-        "Resource",
-        "Requested",
-        "Room on the others",
-        "Enough",
-    ];
-    table(out, &columns)?;
-    for loss in losses {
-        write_loss(loss, out)?;
-    }
-    end_table(out)?;
-    writeln!(out, "</details>\n</section>")
-}
-
-fn write_loss(loss: &Loss, out: &mut impl Write) -> io::Result<()> {
-    let (what, name) = match &loss.of {
-        Lost::LargestNode(name) => ("the largest node, ", name),
-        Lost::Zone(name) => ("zone ", name),
-    };
-    let unit = Unit::of(loss.resource);
-    let missing = loss.wanted - loss.left.unwrap_or_default();
-    let (class, verdict) = if loss.fits {
-        ("good", "yes, in sum".to_owned())
-    } else {
-        ("error", format!("no: {} too little", unit.show(missing)))
-    };
-    let left = match loss.left {
-        Some(left) => unit.show(left),
-        None => "no others".to_owned(),
-    };
-    writeln!(
-        out,
-        "<tr><td>{what}<b>{}</b><td>{}<td data-key=\"{:.3}\">{}<td data-key=\"{:.3}\">{left}\
-         <td class=\"{class}\">{verdict}",
-        Escaped(name),
-        unit.heading(loss.resource),
-        loss.wanted,
-        unit.show(loss.wanted),
-        loss.left.unwrap_or_default(),
-    )
 }

@@ -77,41 +77,6 @@ fn a_bar_shows_reservations_that_add_up() {
 }
 
 #[test]
-fn shows_what_a_lost_node_or_zone_leaves() {
-    let node = |name: &str, zone: &str| {
-        let amounts = json!({"cpu": "4", "memory": "8Gi"});
-        json!({
-            "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": zone}},
-            "status": {
-                "capacity": amounts, "allocatable": amounts,
-                "conditions": [{"type": "Ready", "status": "True"}],
-            },
-        })
-    };
-    let pod = |name: &str, on: &str, cpu: &str| {
-        json!({
-            "metadata": {"name": name, "namespace": "shop"},
-            "spec": {"nodeName": on, "containers": [
-                {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}},
-            ]},
-        })
-    };
-    let snapshot = json!({
-        "nodes": [node("a", "east"), node("b", "west")],
-        "pods": [pod("x", "a", "3"), pod("y", "b", "2")],
-    });
-    let page = page_of(&serde_json::from_value(snapshot).unwrap());
-    let lines = page.lines();
-    let rows: Vec<_> = lines.filter(|l| l.contains("<td>zone <b>")).collect();
-    assert_eq!(rows.len(), 4, "{page}");
-    let east = rows[0].contains("east") && rows[0].contains("no: 1.00 too little");
-    assert!(east, "{rows:#?}");
-    let enough = rows[1].contains(">2.0Gi<") && rows[1].contains("yes, in sum");
-    assert!(enough, "{rows:#?}");
-    assert!(page.contains("<td>the largest node, <b>"), "{page}");
-}
-
-#[test]
 fn nothing_in_the_page_asks_for_another_file() {
     let page = page();
     for reference in ["http://", "src=", "url(", "@import", "<link", "<iframe"] {
