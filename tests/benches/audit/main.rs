@@ -10,7 +10,6 @@
 
 mod contest;
 mod floor;
-mod link;
 mod meter;
 mod watching;
 
@@ -23,7 +22,6 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Parser;
 use contest::{Contestant, Verdict, compete};
-use link::Link;
 use meter::measure;
 use nodelife_tests::large_cluster::{Size, fill};
 use nodelife_tests::{ControlPlane, Identity, program, wait_until};
@@ -42,9 +40,6 @@ const FROM_FILE: (usize, f64) = (150_000, 3.0);
 
 /// How long the API server may take to read in what etcd was filled with.
 const CATCH_UP: Duration = Duration::from_mins(15);
-
-/// Bytes a second of the slow link.
-const SLOW_LINK: u32 = 10_000_000;
 
 /// What an audit costs beside a bare download of the same lists, and beside its peers.
 #[derive(Parser)]
@@ -74,9 +69,6 @@ struct Arguments {
     /// Keep this snapshot file, to look into where the time goes
     #[arg(long, value_name = "FILE")]
     keep_snapshot: Option<PathBuf>,
-    /// Also over a link of 10 MB/s, compressed and not
-    #[arg(long)]
-    slow_link: bool,
     /// Only what the audit of the controller costs while pods come and go
     #[arg(long)]
     watching: bool,
@@ -143,9 +135,6 @@ fn run(arguments: &Arguments) -> Result<()> {
     live(arguments, &nodelife, &kubeconfig, &mut verdict)?;
     if arguments.snapshot || arguments.keep_snapshot.is_some() {
         snapshot(arguments, &nodelife, &plane, &kubeconfig, &mut verdict)?;
-    }
-    if arguments.slow_link {
-        slow_link(arguments, &runtime, &nodelife, &plane, &mut verdict)?;
     }
     say(&busy())?;
     verdict.end()
@@ -267,44 +256,6 @@ fn snapshot(
         verdict.at_most("CPU of an audit from a file in s", audit.cpu(), FROM_FILE.1)?;
     }
     Ok(())
-}
-
-/// The audit over a slow link, compressed and not.
-fn slow_link(
-    arguments: &Arguments,
-    runtime: &tokio::runtime::Runtime,
-    nodelife: &Path,
-    plane: &ControlPlane,
-    verdict: &mut Verdict,
-) -> Result<()> {
-    let url = plane.url();
-    let server = url.trim_start_matches("https://").to_owned();
-    let link = runtime.block_on(Link::start(server, SLOW_LINK))?;
-    let kubeconfig = plane.folder().join("slow-link.kubeconfig");
-    let text = link.kubeconfig(&plane.kubeconfig(&Identity::Admin)?, &url)?;
-    std::fs::write(&kubeconfig, text)?;
-    let mut contestants = [
-        Contestant::audit("not compressed", nodelife, &kubeconfig).with(&["--disable-compression"]),
-        Contestant::audit("gzip", nodelife, &kubeconfig),
-    ];
-    // Once each, to say what goes over the line.
-    for one in &mut contestants {
-        one.run()?;
-        let carried = runtime.block_on(link.carried());
-        say(&format!("{}: {carried} bytes over the link", one.name))?;
-        one.costs.clear();
-    }
-    compete(
-        &mut contestants,
-        "over a link of 10 MB/s",
-        arguments.repeats,
-    )?;
-    let [plain, gzip] = contestants;
-    verdict.at_most(
-        "wall time with gzip beside without, over a slow link",
-        gzip.wall() / plain.wall(),
-        1.0,
-    )
 }
 
 /// How busy the machine is with other things: a median says little on a busy one.
