@@ -260,15 +260,6 @@ impl Findings<'_> {
         if by_annotation {
             return Some((SuppressedBy::Annotation, None));
         }
-        // A finding about several nodes is kept if one of them does not skip the rule.
-        let unwanted = |name: &&str| {
-            let node = self.context.node(name);
-            node.is_some_and(|node| self.selection.skips_on(self.rule, node))
-        };
-        let by_flag = !found.nodes.is_empty() && found.nodes.iter().all(unwanted);
-        if by_flag {
-            return Some((SuppressedBy::SkipRuleOn, None));
-        }
         let mut excludes = self.selection.excludes.iter();
         let exclude = excludes.find(|exclude| {
             let nodes = found.nodes.iter().map(|name| self.context.node(name));

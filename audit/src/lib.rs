@@ -53,7 +53,7 @@ pub use rule::{Check, Rule};
 pub use rules::{
     GROUPS, Group, UPGRADE, all, find, find_group, removed, removed_in, unknown, without_target,
 };
-pub use selection::{Selection, Severities, SkipOn};
+pub use selection::{Selection, Severities};
 
 use nodelife_core::snapshot::{Snapshot, Source};
 

@@ -38,7 +38,7 @@ pub fn metrics(report: &AuditReport, with_objects: bool) -> Vec<Metric> {
         },
         Metric::number(
             "audit_findings_suppressed",
-            "Findings that annotations, --skip-rule-on or a configuration file suppress",
+            "Findings that annotations or a configuration file suppress",
             summary.suppressed,
         ),
         Metric::number(

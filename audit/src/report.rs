@@ -50,8 +50,6 @@ pub struct Suppressed {
 pub enum SuppressedBy {
     /// The annotation `nodelife.dev/skip-rules` of the object.
     Annotation,
-    /// `--skip-rule-on`
-    SkipRuleOn,
     /// A configuration file (`--config` or `.nodelife.yaml`)
     Config,
 }
@@ -116,8 +114,7 @@ pub struct Audit {
     /// Rules that could not be checked, or only in part, in the order of the catalogue.
     pub skipped: Vec<Skipped>,
     pub checked: usize,
-    /// Findings that were left out because an annotation of the object, or
-    /// [`Selection::skip_on`](super::Selection::skip_on), or
+    /// Findings that were left out because an annotation of the object or
     /// [`Selection::excludes`](super::Selection::excludes) says so.
     pub suppressed: Vec<Suppressed>,
 }
@@ -147,8 +144,7 @@ pub struct AuditReport {
     pub hidden: Vec<Finding>,
     /// Rules that could not be checked.
     pub skipped: Vec<Skipped>,
-    /// Findings that an annotation of their object, `--skip-rule-on` or a configuration file keeps
-    /// away.
+    /// Findings that an annotation of their object or a configuration file keeps away.
     pub suppressed: Vec<Suppressed>,
     /// Findings of the baseline that their rules no longer report.
     pub fixed: Vec<Fixed>,
@@ -170,8 +166,7 @@ pub struct Summary {
     pub infos: usize,
     /// Findings below `--severity`, which the report leaves out.
     pub hidden: usize,
-    /// Findings that an annotation of their object, `--skip-rule-on` or a configuration file keeps
-    /// away.
+    /// Findings that an annotation of their object or a configuration file keeps away.
     pub suppressed: usize,
     /// Findings that the baseline knows.
     pub known: usize,

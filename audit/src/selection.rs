@@ -14,8 +14,6 @@ pub struct Selection {
     pub rules: Vec<String>,
     /// Ids or group codes not to check.
     pub skip: Vec<String>,
-    /// Rules that are not wanted on some nodes.
-    pub skip_on: Vec<SkipOn>,
     /// Findings below it are kept apart.
     pub severity: Severity,
     /// Names of the nodes that matter; empty: all.
@@ -32,14 +30,6 @@ pub struct Selection {
     pub severities: Severities,
 }
 
-/// Rules that are not wanted on nodes with these labels.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SkipOn {
-    /// Ids or group codes.
-    pub rules: Vec<String>,
-    pub nodes: LabelSelector,
-}
-
 impl Selection {
     pub fn wants(&self, rule: &str) -> bool {
         (self.rules.is_empty() || self.rules.iter().any(|name| names(name, rule)))
@@ -48,9 +38,7 @@ impl Selection {
 
     /// Every id and group code that it names.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        let on_some = self.skip_on.iter().flat_map(|skip| &skip.rules);
-        let all = self.rules.iter().chain(&self.skip).chain(on_some);
-        all.map(String::as_str)
+        self.rules.iter().chain(&self.skip).map(String::as_str)
     }
 
     pub fn wants_node(&self, node: &Node) -> bool {
@@ -58,14 +46,6 @@ impl Selection {
         let labels = &node.metadata.labels;
         (self.nodes.is_empty() || self.nodes.contains(name))
             && self.selector.as_ref().is_none_or(|s| s.matches(labels))
-    }
-
-    /// Whether the rule is not wanted on a node.
-    pub(super) fn skips_on(&self, rule: &str, node: &Node) -> bool {
-        self.skip_on.iter().any(|skip| {
-            skip.nodes.matches(&node.metadata.labels)
-                && skip.rules.iter().any(|name| names(name, rule))
-        })
     }
 
     pub(super) fn wants_all_nodes(&self) -> bool {

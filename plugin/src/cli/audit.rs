@@ -8,10 +8,9 @@ use std::time::Duration;
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, Args, Command, ValueEnum, ValueHint};
+use nodelife_audit::Severity;
 use nodelife_audit::config::{AuditFormat, FailOn};
 use nodelife_audit::kubelet_start::Target;
-use nodelife_audit::{Severity, SkipOn};
-use nodelife_core::selector::label_selector;
 
 use super::duration::go_duration;
 use super::format;
@@ -34,7 +33,7 @@ Examples:
   kubectl get nodes,pods,pdb,leases -A -o json | kubectl nodelife audit -f -
 
   # Suppress intentional findings
-  kubectl nodelife audit --skip-rule NL-VER-003 --skip-rule-on CAP@karpenter.sh/nodepool=batch
+  kubectl nodelife audit --skip-rule NL-VER-003,CAP
 
   # As an HTML page, one table per pool, or again whenever findings change
   kubectl nodelife audit -o html > nodes.html
@@ -70,9 +69,6 @@ pub(crate) struct AuditArgs {
     /// Skip these rules: ids or groups
     #[arg(long = "skip-rule", value_name = "ID|GROUP", value_delimiter = ',')]
     pub(crate) skip_rules: Vec<String>,
-    /// Skip rules on the nodes whose labels match: RES,NL-CAP-005@pool=spot
-    #[arg(long = "skip-rule-on", value_name = "ID|GROUP,…@SELECTOR", value_parser = skip_on)]
-    pub(crate) skip_rules_on: Vec<SkipOn>,
     /// Show only findings of at least this severity
     #[arg(long, value_enum, value_name = "SEVERITY")]
     pub(crate) severity: Option<Severity>,
@@ -209,22 +205,6 @@ pub(crate) enum SortBy {
     Object,
     /// By the object's node
     Node,
-}
-
-/// `RULES@SELECTOR`: neither an id nor a label holds an `@`.
-fn skip_on(text: &str) -> Result<SkipOn, String> {
-    let (rules, selector) = text
-        .split_once('@')
-        .ok_or("expected RULES@SELECTOR, as in RES,NL-CAP-005@pool=spot")?;
-    let nodes = label_selector(selector)?;
-    if nodes.match_expressions.is_empty() {
-        return Err("no labels after the @; --skip-rule skips rules on all nodes".to_owned());
-    }
-    let rules = rules.split(',').map(|name| name.trim().to_owned());
-    Ok(SkipOn {
-        rules: rules.collect(),
-        nodes,
-    })
 }
 
 /// A cluster that is asked without a pause has no use of it.

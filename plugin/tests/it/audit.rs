@@ -116,47 +116,6 @@ fn one_node_has_nothing_to_do_with_others() {
 }
 
 #[test]
-fn intentional_findings_are_suppressed_on_some_nodes() {
-    let audit = |skip: &str| {
-        let words = [
-            "audit",
-            "-f",
-            SMALL,
-            "--rule",
-            "NL-HB-001,NL-HB-002",
-            "--skip-rule-on",
-            skip,
-        ];
-        run(&words)
-    };
-    let all = run(&["audit", "-f", SMALL, "--rule", "NL-HB-001,NL-HB-002"]);
-    assert!(all.contains("node/node-b"), "{all}");
-    let fewer = audit("HB@disk in (ssd,tape),!gone");
-    assert!(!fewer.contains("node/node-b"), "{fewer}");
-    assert!(
-        fewer.contains(
-            "suppressed by annotations of their objects, by --skip-rule-on or by the configuration"
-        ),
-        "{fewer}"
-    );
-    for (wrong, reason) in [
-        (
-            "HB",
-            "expected RULES@SELECTOR, as in RES,NL-CAP-005@pool=spot",
-        ),
-        (
-            "HB@",
-            "no labels after the @; --skip-rule skips rules on all nodes",
-        ),
-        ("HBB@disk=hdd", "no rule 'HBB'; did you mean HB?"),
-    ] {
-        let text = audit(wrong);
-        assert!(text.starts_with("status: 2\n"), "{text}");
-        assert!(text.contains(reason), "{text}");
-    }
-}
-
-#[test]
 fn the_document_is_the_documented_one() {
     let text = stdout(&["audit", "-f", SMALL, "-o", "json"], 3);
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -30,8 +30,7 @@ mod zone;
 
 use std::collections::BTreeSet;
 
-use nodelife_audit::{Audit, Selection, SkipOn};
-use nodelife_core::object::LabelSelector;
+use nodelife_audit::{Audit, Selection};
 use nodelife_core::snapshot::Snapshot;
 
 use fixture::{Change, Fixture};
@@ -225,44 +224,6 @@ fn an_annotation_keeps_findings_away_unless_a_node_wrote_it() {
     let (after, suppressed) = audit(&snapshot);
     assert_eq!(of_nodes(&after), of_nodes(&before));
     assert!(after.len() < before.len() && suppressed > 0, "{after:?}");
-}
-
-#[test]
-fn a_rule_is_left_out_on_the_nodes_with_a_label_and_nowhere_else() {
-    let mut snapshot = cluster::healthy();
-    for node in 0..2 {
-        cluster::condition(&mut snapshot, node, "Ready", "Unknown", 60);
-    }
-    (snapshot.nodes[0].metadata.labels).insert("pool".into(), "spot".into());
-    let skipping = |rules: &[&str]| {
-        let nodes = serde_json::from_value(serde_json::json!({"matchLabels": {"pool": "spot"}}));
-        let selection = Selection {
-            skip_on: vec![SkipOn {
-                rules: rules.iter().map(|&rule| rule.to_owned()).collect(),
-                nodes: nodes.unwrap(),
-            }],
-            ..Selection::default()
-        };
-        let audit = nodelife_audit::audit(&snapshot, &selection, snapshot.taken_at.unwrap());
-        let dead = audit.findings.iter().filter(|f| f.rule == "NL-HB-002");
-        let dead: Vec<_> = dead.map(|f| f.subject.name.clone()).collect();
-        (dead, audit.suppressed.len())
-    };
-    let names = [0, 1].map(|node: usize| snapshot.nodes[node].metadata.name.clone());
-    assert_eq!(skipping(&["CAP"]), (names.to_vec(), 0));
-    assert_eq!(skipping(&["NL-HB-002"]), (vec![names[1].clone()], 1));
-    assert_eq!(skipping(&["RES", "HB"]).0, [names[1].clone()]);
-    let selection = Selection {
-        skip_on: vec![SkipOn {
-            rules: vec!["HBB".to_owned()],
-            nodes: LabelSelector::default(),
-        }],
-        ..Selection::default()
-    };
-    assert_eq!(
-        nodelife_audit::unknown(&selection).collect::<Vec<_>>(),
-        ["HBB"]
-    );
 }
 
 #[test]

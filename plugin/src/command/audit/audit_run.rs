@@ -306,7 +306,6 @@ fn selection(args: &AuditArgs, config: &ConfigFile) -> anyhow::Result<Selection>
     let selection = Selection {
         rules,
         skip: args.skip_rules.clone(),
-        skip_on: args.skip_rules_on.clone(),
         excludes: config.excludes.clone(),
         severities: config.severities.clone(),
         severity: args.severity.unwrap_or(Severity::Info),
@@ -385,8 +384,7 @@ fn summarise(
     if summary.suppressed > 0 {
         let suppressed = count(summary.suppressed, "finding");
         printer.note(format_args!(
-            "{suppressed} suppressed by annotations of their objects, by --skip-rule-on or by the \
-             configuration"
+            "{suppressed} suppressed by annotations of their objects or by the configuration"
         ));
     }
     unchecked::note(&audit.skipped, target.is_some(), printer);

@@ -86,7 +86,6 @@ fn suppressed(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     let suppressed = suppressed.iter().map(|one| {
         let by = match one.by {
             SuppressedBy::Annotation => "by the object's annotation nodelife.dev/skip-rules".into(),
-            SuppressedBy::SkipRuleOn => "by --skip-rule-on".into(),
             SuppressedBy::Config => {
                 let exclude = one.exclude.as_ref();
                 let exclude = exclude.map(ToString::to_string).unwrap_or_default();
