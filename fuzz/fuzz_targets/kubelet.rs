@@ -8,7 +8,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use nodelife_core::allocatable;
-use nodelife_core::allocatable::{Amounts, EvictionMap, KubeletConfiguration};
+use nodelife_core::allocatable::{Amounts, KubeletConfiguration};
 use nodelife_core::quantity::Quantity;
 use nodelife_core::text::Str;
 use serde_json::Value;
@@ -27,14 +27,7 @@ fuzz_target!(|text: &str| {
     let Ok(mut configuration) = KubeletConfiguration::from_files(file, documents) else {
         return;
     };
-    for map in [
-        EvictionMap::Hard,
-        EvictionMap::Soft,
-        EvictionMap::SoftGracePeriod,
-        EvictionMap::MinimumReclaim,
-    ] {
-        let _ = configuration.set_eviction(map, flag);
-    }
+    let _ = configuration.set_eviction_hard(flag);
     let _ = allocatable::compute(&machine, &configuration);
     let _ = configuration.pod_limit(machine.len().try_into().unwrap_or(i64::MAX));
 });

@@ -38,15 +38,9 @@ pub enum ConfigurationError {
         "failed to read the kubelet configuration: expected kind KubeletConfiguration, found {0}"
     )]
     Kind(String),
-    /// A flag such as `--eviction-hard` is not a list of `signal<amount`.
-    #[error("failed to read {flag}: expected signal{sign}{value}, found {found:?}")]
-    Eviction {
-        flag: &'static str,
-        /// The operator between signal and value.
-        sign: char,
-        value: &'static str,
-        found: String,
-    },
+    /// The flag is not a list of `signal<amount`.
+    #[error("failed to read --eviction-hard: expected signal<amount, found {0:?}")]
+    EvictionHard(String),
 }
 
 /// `kubelet.config.k8s.io/v1beta1` KubeletConfiguration. Absent fields are `None` or empty.
@@ -186,6 +180,18 @@ pub struct MemorySwap {
 }
 
 impl KubeletConfiguration {
+    /// Replaces the thresholds by those of the flag `--eviction-hard`: flags are read last, and the map is
+    /// replaced as a whole (`kubeletConfigFlagPrecedence`, `cmd/kubelet/app/server.go`, v1.36.3).
+    pub fn set_eviction_hard(&mut self, text: &str) -> Result<(), ConfigurationError> {
+        let pairs = text.split(',').filter(|pair| !pair.is_empty());
+        let pairs = pairs.map(|pair| match pair.split_once('<') {
+            Some((signal, amount)) => Ok((signal.trim().into(), amount.trim().into())),
+            None => Err(ConfigurationError::EvictionHard(pair.into())),
+        });
+        self.eviction_hard = pairs.collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
     /// Reads what `/configz` answers, with or without its envelope `kubeletconfig`.
     pub fn from_configz(mut document: Value) -> Result<Self, ConfigurationError> {
         if let Some(inner) = document.get_mut("kubeletconfig") {
@@ -337,6 +343,20 @@ mod tests {
         assert!(file(json!({"evictionHard": {}})).eviction_hard.is_empty());
         let configz = KubeletConfiguration::from_configz(json!({"kubeletconfig": {}}));
         assert!(configz.unwrap().eviction_hard.is_empty());
+    }
+
+    #[test]
+    fn the_flag_replaces_the_hard_thresholds() {
+        let mut configuration = file(json!({}));
+        let flag = "memory.available<500Mi, nodefs.available < 10%,";
+        configuration.set_eviction_hard(flag).unwrap();
+        assert_eq!(configuration.eviction_hard.len(), 2);
+        assert_eq!(configuration.eviction_hard["nodefs.available"], "10%");
+        let wrong = configuration.set_eviction_hard("memory.available=1Gi");
+        assert_eq!(
+            wrong.unwrap_err().to_string(),
+            "failed to read --eviction-hard: expected signal<amount, found \"memory.available=1Gi\""
+        );
     }
 
     #[test]

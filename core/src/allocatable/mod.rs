@@ -18,7 +18,6 @@
 
 mod configuration;
 mod enforcement;
-mod flag;
 mod line;
 pub mod provider;
 mod refusal;
@@ -34,7 +33,6 @@ pub use configuration::{
     Enabled, KubeletConfiguration, MemoryReservation, MemorySwap, ShutdownByPriority,
 };
 pub use enforcement::Enforcement;
-pub use flag::EvictionMap;
 pub use line::Line;
 pub use refusal::{CpuSet, refusals};
 pub use threshold::{Threshold, parse_all as parse_thresholds};

@@ -27,7 +27,7 @@ pub(crate) use drain::DrainArgs;
 pub(crate) use format::{ExplainFormat, Output, OutputParser};
 pub(crate) use help::HELP;
 pub(crate) use input::InputArgs;
-pub(crate) use kubelet::{ConfigzArgs, EvictionArgs, KubeletArgs};
+pub(crate) use kubelet::{ConfigzArgs, KubeletArgs};
 pub(crate) use node::NodeArgs;
 pub(crate) use nodes::{NodesArgs, NodesFormat};
 pub(crate) use terminal::{ColorWhen, TerminalArgs};

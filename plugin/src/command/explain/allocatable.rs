@@ -16,8 +16,7 @@ use nodelife_core::snapshot::Source;
 use super::alike::alike;
 use super::configuration;
 use crate::cli::{
-    ClusterArgs, EvictionArgs, ExplainFormat, InputArgs, KubeletArgs, NodeArgs, Output,
-    OutputParser,
+    ClusterArgs, ExplainFormat, InputArgs, KubeletArgs, NodeArgs, Output, OutputParser,
 };
 use crate::command::input::{self, Wanted};
 use crate::exit::{ExitStatus, UsageError};
@@ -53,9 +52,10 @@ pub(crate) struct AllocatableArgs {
     /// How the kubelets run.
     #[command(flatten)]
     pub(crate) kubelet: KubeletArgs,
-    /// Flags of the kubelets.
-    #[command(flatten)]
-    pub(crate) eviction: EvictionArgs,
+    /// The kubelet's flag, which replaces all hard thresholds:
+    /// memory.available<500Mi,nodefs.available<10%
+    #[arg(long, value_name = "THRESHOLDS")]
+    pub(crate) eviction_hard: Option<String>,
     /// Reserve what this provider's formula says: eks, gke, aks, openshift or k3s
     #[arg(long, value_name = "PROVIDER", value_parser = provider, conflicts_with_all = ["kubelet_config", "kubelet_config_dir", "configz"])]
     pub(crate) provider: Option<Provider>,
@@ -133,7 +133,7 @@ fn of_machine(args: &AllocatableArgs, mut capacity: Amounts) -> anyhow::Result<A
     let pods = args.max_pods.or_else(|| stated("pods"));
     let mut configuration = match args.provider {
         Some(provider) => by_formula(provider, &capacity, None, args)?,
-        None => match configuration::of_files(&args.kubelet, &args.eviction)? {
+        None => match configuration::of_files(&args.kubelet, args.eviction_hard.as_deref())? {
             Some(of_files) => of_files,
             None => configuration::of_defaults()?,
         },
@@ -165,7 +165,9 @@ fn by_formula(
     };
     let machine = node.map_or(machine, |node| machine.with(node));
     let mut configuration = configuration::of_provider(provider, machine)?;
-    configuration::set_flags(&mut configuration, &args.eviction)?;
+    if let Some(thresholds) = &args.eviction_hard {
+        configuration.set_eviction_hard(thresholds)?;
+    }
     Ok(configuration)
 }
 
@@ -182,7 +184,7 @@ async fn of_nodes(
     let from_files = match args.provider {
         // The flags are part of the formula's configuration.
         Some(_) => None,
-        None => configuration::of_files(&args.kubelet, &args.eviction)?,
+        None => configuration::of_files(&args.kubelet, args.eviction_hard.as_deref())?,
     };
     let wanted = Wanted::new([Source::Nodes], args.kubelet.configz);
     let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use nodelife_audit::kubelet_start;
 use nodelife_audit::kubelet_start::{Cgroups, Target};
+use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::allocatable::provider::{NodeSize, Provider};
-use nodelife_core::allocatable::{EvictionMap, KubeletConfiguration};
 use nodelife_core::quantity::{Format, Quantity};
 use serde_json::{Map, Value};
 
-use crate::cli::{EvictionArgs, KubeletArgs};
+use crate::cli::KubeletArgs;
 use crate::exit::KubeletRefuses;
 
-/// The configuration in the files, with the thresholds of the flags over it; none when no
-/// flag names one.
+/// The configuration in the files, with the hard thresholds of the flag over it; none when no flag
+/// names one.
 ///
 /// # Errors
 ///
@@ -22,12 +22,12 @@ use crate::exit::KubeletRefuses;
 /// threshold that is none.
 pub(super) fn of_files(
     args: &KubeletArgs,
-    flags: &EvictionArgs,
+    eviction_hard: Option<&str>,
 ) -> anyhow::Result<Option<KubeletConfiguration>> {
     let file = args.kubelet_config.as_deref().map(document).transpose()?;
     let folder = args.kubelet_config_dir.as_deref();
     let drop_ins = folder.map(drop_ins).transpose()?.unwrap_or_default();
-    if file.is_none() && drop_ins.is_empty() && flags.maps().next().is_none() {
+    if file.is_none() && drop_ins.is_empty() && eviction_hard.is_none() {
         return Ok(None);
     }
     let document = KubeletConfiguration::merge_files(file, drop_ins)?;
@@ -35,7 +35,9 @@ pub(super) fn of_files(
         check(fields)?;
     }
     let mut configuration = KubeletConfiguration::from_merged(document)?;
-    set_flags(&mut configuration, flags)?;
+    if let Some(thresholds) = eviction_hard {
+        configuration.set_eviction_hard(thresholds)?;
+    }
     Ok(Some(configuration))
 }
 
@@ -54,17 +56,6 @@ fn check(fields: &Map<String, Value>) -> Result<(), KubeletRefuses> {
         "kubelets of {oldest} to {newest} refuse to start with this configuration: {}",
         refusals.join("; ")
     )))
-}
-
-/// Lays the kubelet's flags over its files.
-pub(super) fn set_flags(
-    configuration: &mut KubeletConfiguration,
-    flags: &EvictionArgs,
-) -> anyhow::Result<()> {
-    for (map, text) in flags.maps() {
-        configuration.set_eviction(map, text)?;
-    }
-    Ok(())
 }
 
 /// The defaults of a kubelet with an empty configuration file.
@@ -92,7 +83,7 @@ pub(super) fn of_provider(
     .collect();
     if provider.is_k3s() {
         let flag = "imagefs.available<5%,nodefs.available<5%";
-        configuration.set_eviction(EvictionMap::Hard, flag)?;
+        configuration.set_eviction_hard(flag)?;
     } else if reserved.memory_eviction == 0 {
         configuration.eviction_hard.clear();
     } else {

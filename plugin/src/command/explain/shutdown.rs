@@ -15,8 +15,7 @@ use nodelife_core::snapshot::Source;
 use super::alike::alike;
 use super::configuration;
 use crate::cli::{
-    ClusterArgs, EvictionArgs, ExplainFormat, InputArgs, KubeletArgs, NodeArgs, Output,
-    OutputParser,
+    ClusterArgs, ExplainFormat, InputArgs, KubeletArgs, NodeArgs, Output, OutputParser,
 };
 use crate::command::input::{self, Wanted};
 use crate::exit::ExitStatus;
@@ -52,7 +51,7 @@ pub(super) async fn run(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
-    let from_files = configuration::of_files(&args.kubelet, &EvictionArgs::default())?;
+    let from_files = configuration::of_files(&args.kubelet, None)?;
     let wanted = Wanted::new([Source::Nodes, Source::Pods], args.kubelet.configz);
     let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;
     input::need_nodes(&snapshot)?;

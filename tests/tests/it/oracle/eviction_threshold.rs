@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 
 use nodelife_core::allocatable;
-use nodelife_core::allocatable::{
-    Amounts, EvictionMap, KubeletConfiguration, Threshold, parse_thresholds,
-};
+use nodelife_core::allocatable::{Amounts, KubeletConfiguration, Threshold, parse_thresholds};
 use nodelife_core::quantity::Quantity;
 use nodelife_tests::oracle::{self, EvictionAnswer};
 use proptest::prelude::*;
@@ -96,33 +94,16 @@ fn effective(case: &Value) -> Result<KubeletConfiguration, String> {
         KubeletConfiguration::from_files(file, drop_ins).map_err(|error| error.to_string())?;
     for flag in case["flags"].as_array().unwrap() {
         let (name, text) = flag.as_str().unwrap().split_once('=').unwrap();
-        let map = match name {
-            "--eviction-hard" => EvictionMap::Hard,
-            "--eviction-soft" => EvictionMap::Soft,
-            "--eviction-soft-grace-period" => EvictionMap::SoftGracePeriod,
-            "--eviction-minimum-reclaim" => EvictionMap::MinimumReclaim,
-            other => panic!("no flag {other}"),
-        };
+        assert_eq!(name, "--eviction-hard");
         configuration
-            .set_eviction(map, text)
+            .set_eviction_hard(text)
             .map_err(|error| error.to_string())?;
     }
     Ok(configuration)
 }
 
 fn case() -> impl Strategy<Value = Value> {
-    let flags = (
-        flag("hard", '<'),
-        flag("soft", '<'),
-        flag("soft-grace-period", '='),
-        flag("minimum-reclaim", '='),
-    );
-    let flags = flags.prop_map(|(hard, soft, grace, reclaim)| {
-        [hard, soft, grace, reclaim]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-    });
+    let flags = flag().prop_map(|flag| flag.into_iter().collect::<Vec<_>>());
     (
         prop::option::weighted(0.9, document()),
         prop::collection::vec(document(), 0..3),
@@ -174,24 +155,18 @@ fn map(value: BoxedStrategy<Value>) -> impl Strategy<Value = Option<Value>> {
     ]
 }
 
-/// A flag of the kubelet, seldom given.
-fn flag(name: &'static str, sign: char) -> impl Strategy<Value = Option<String>> {
-    let value = if sign == '=' && name.ends_with("period") {
-        period().boxed()
-    } else {
-        amount(false).boxed()
-    };
+/// The kubelet's flag, seldom given.
+fn flag() -> impl Strategy<Value = Option<String>> {
     let pair = (
         signal(),
-        value,
-        prop_oneof![20 => Just(sign), 1 => Just('~')],
+        amount(false),
+        prop_oneof![20 => Just('<'), 1 => Just('~')],
     )
         .prop_map(|(signal, value, sign)| format!("{signal}{sign}{}", value.as_str().unwrap()));
     let pairs = prop::collection::vec(pair, 0..3);
     let spaced = (pairs, prop::sample::select(vec![",", " , ", ",,"]));
-    let flag =
-        spaced.prop_map(move |(pairs, comma)| format!("--eviction-{name}={}", pairs.join(comma)));
-    prop::option::weighted(0.15, flag)
+    let flag = spaced.prop_map(|(pairs, comma)| format!("--eviction-hard={}", pairs.join(comma)));
+    prop::option::weighted(0.3, flag)
 }
 
 fn signal() -> impl Strategy<Value = String> {
