@@ -40,5 +40,4 @@ mod reports;
 mod rotation;
 mod server;
 mod uninstall;
-mod webhook;
 mod webhook_status;

@@ -420,7 +420,8 @@ fn needs_a_lookup(call: &Call, in_tree: &PolicyResponse) -> bool {
     paths.iter().any(|path| call.path.contains(path)) || in_tree.message.contains("UID mismatch")
 }
 
-async fn default_tolerations(plane: &ControlPlane) {
+/// Whether pods get the tolerations of `DefaultTolerationSeconds`.
+pub(super) async fn default_tolerations(plane: &ControlPlane) {
     let admin = plane.admin().await.unwrap();
     let created = |list: Value| {
         let mut object = pod("default", "new", "other");

@@ -135,6 +135,9 @@ async fn the_webhook_decides_as_in_tree_and_locks_nobody_out() {
         differences.len(),
         differences.join("\n")
     );
+    for plane in [&in_tree, &ours] {
+        exported::default_tolerations(plane).await;
+    }
     println!("{} requests, {refused} refused", theirs.len());
     assert!(
         theirs.len() >= 300 && refused >= 100,
