@@ -114,18 +114,6 @@ fn look_at(snapshot: &Snapshot) {
     }
 }
 
-#[test]
-fn huge_container_logs_end_no_audit() {
-    let mut snapshot: Snapshot = serde_json::from_value(CLUSTERS[0].clone()).unwrap();
-    assert!(!snapshot.kubelet_configs.is_empty());
-    for config in snapshot.kubelet_configs.values_mut() {
-        config.container_log_max_size = "7Ei".into();
-        config.container_log_max_files = Some(i32::MAX);
-        config.max_pods = Some(i64::MAX);
-    }
-    look_at(&snapshot);
-}
-
 proptest! {
     #[test]
     fn absurd_values_end_no_audit(

@@ -25,7 +25,6 @@ pub struct Options {
     pub(super) admission_off: Vec<String>,
     pub(super) admission_on: Vec<String>,
     pub(super) authorization: String,
-    pub(super) api_server_flags: Vec<String>,
     pub(super) controller_manager_flags: Vec<String>,
     pub(super) audit_policy: Value,
     pub(super) pod_ready_after: Duration,
@@ -52,7 +51,6 @@ impl Default for Options {
             admission_off: Vec::new(),
             admission_on: vec!["NodeRestriction".to_owned()],
             authorization: "Node,RBAC".to_owned(),
-            api_server_flags: Vec::new(),
             controller_manager_flags: Vec::new(),
             audit_policy: audit_policy(),
             pod_ready_after: Duration::ZERO,
@@ -99,12 +97,6 @@ impl Options {
     #[must_use]
     pub fn authorization(mut self, modes: &str) -> Self {
         modes.clone_into(&mut self.authorization);
-        self
-    }
-
-    #[must_use]
-    pub fn api_server_flag(mut self, flag: &str) -> Self {
-        self.api_server_flags.push(flag.to_owned());
         self
     }
 

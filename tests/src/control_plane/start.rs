@@ -107,7 +107,6 @@ impl ControlPlane {
         if let Some(site) = &self.options.site {
             flags.extend(self.api_server_flags_at(site)?);
         }
-        flags.extend(self.options.api_server_flags.iter().cloned());
         Ok(flags)
     }
 

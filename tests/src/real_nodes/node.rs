@@ -47,7 +47,6 @@ impl Agent {
 pub struct NodeOptions {
     labels: Vec<(String, String)>,
     kubelet: Value,
-    kubelet_flags: Vec<String>,
     bootstrap: bool,
     systemd_cgroups: bool,
     huge_pages: u16,
@@ -73,13 +72,6 @@ impl NodeOptions {
     #[must_use]
     pub fn kubelet(mut self, patch: Value) -> Self {
         fixture::merge(&mut self.kubelet, patch);
-        self
-    }
-
-    /// Adds a flag of the kubelet.
-    #[must_use]
-    pub fn kubelet_flag(mut self, flag: &str) -> Self {
-        self.kubelet_flags.push(flag.to_owned());
         self
     }
 
@@ -338,7 +330,6 @@ impl RealNode {
                 if !labels.is_empty() {
                     flags.push(format!("--node-labels={}", labels.join(",")));
                 }
-                flags.extend(self.options.kubelet_flags.iter().cloned());
                 flags
             }
         }

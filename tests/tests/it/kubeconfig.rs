@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
 use nodelife_tests::connect_proxy::ConnectProxy;
@@ -375,31 +374,6 @@ async fn request_timeout_limits_each_request() {
     proxy.heal();
     let words = AUDIT.iter().copied().chain(["--request-timeout=0"]);
     assert_eq!(kubectl.run(words).await.unwrap().status, Some(0));
-}
-
-#[tokio::test]
-async fn servers_two_minors_older_or_newer_work() {
-    let desk = Desk::new().await;
-    let proxy = Proxy::start(desk.plane, &Identity::Admin).unwrap();
-    let kubectl = desk.kubectl(proxy.kubeconfig_file().unwrap());
-    for minor in ["34", "38+"] {
-        proxy.heal();
-        let version = json!({
-            "major": "1", "minor": minor, "gitVersion": format!("v1.{}.0-acme.1", &minor[..2]),
-        });
-        proxy.fault(
-            FaultRule::new(Fault::Answer {
-                status: 200,
-                headers: vec![("content-type", "application/json".to_owned())],
-                body: version.to_string(),
-            })
-            .path("/version"),
-        );
-        let before = proxy.count(&Method::GET, "/nodes");
-        let output = kubectl.run(AUDIT).await.unwrap();
-        assert_eq!(output.status, Some(0), "{output:?}");
-        assert!(proxy.count(&Method::GET, "/nodes") > before);
-    }
 }
 
 /// In a mount namespace of its own, where a folder can be put where a pod has it. Where the

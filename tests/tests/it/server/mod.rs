@@ -32,7 +32,8 @@ struct Server {
 
 impl Server {
     async fn start(flags: &[&str]) -> Self {
-        let server = Self::prepare(TestCa::new().unwrap(), flags, |_| ());
+        let authority = TestCa::new().unwrap();
+        let server = Self::launch(authority.into(), free_address(), flags, None, |_| ());
         server.ready().await;
         server
     }
@@ -46,10 +47,6 @@ impl Server {
     }
 
     /// Starts it with a certificate of `authority`, after `change` had its way with the folder.
-    fn prepare(authority: TestCa, flags: &[&str], change: impl FnOnce(&Path)) -> Self {
-        Self::launch(authority.into(), free_address(), flags, None, change)
-    }
-
     fn launch(
         authority: Arc<TestCa>,
         address: SocketAddr,
@@ -313,41 +310,6 @@ async fn a_client_ca_admits_only_its_own_certificates_of_one_name() {
     })
     .await;
     assert!(admits(&own).await.is_err());
-}
-
-#[tokio::test]
-async fn a_mismatched_pair_is_never_served() {
-    let authority = TestCa::new().unwrap();
-    let (one, two) = (
-        authority.server(&[NAME], &[]).unwrap(),
-        authority.server(&[NAME], &[]).unwrap(),
-    );
-    let mixed = KeyAndCertificate {
-        certificate: one.certificate.clone(),
-        key: two.key.clone(),
-    };
-    let server = Server::prepare(authority, &[], |folder| {
-        fs::write(folder.join("tls.key"), &mixed.key).unwrap();
-    });
-    server.says("/livez", "200").await;
-    server.says("/readyz", "503").await;
-    assert!(server.connect(None).await.is_err());
-    mount(server.folder.path(), &server.authority, &one);
-    server.ready().await;
-    // The next one is broken again: refused, and the old one goes on.
-    mount(server.folder.path(), &server.authority, &mixed);
-    until("the refusal", async || {
-        let log = fs::read_to_string(server.program.log())?;
-        let refused = log
-            .lines()
-            .filter(|line| line.to_lowercase().contains("error"))
-            .count();
-        Ok((refused >= 1).then_some(()))
-    })
-    .await;
-    server.ready().await;
-    let mut connection = server.connect(None).await.unwrap();
-    assert_eq!(connection.post(PATH, &review()).await.unwrap().status, 200);
 }
 
 #[tokio::test]
