@@ -4,5 +4,3 @@
 mod cold_start;
 mod kubelets;
 mod scene;
-mod soak;
-mod traffic;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::ListParams;
-use nodelife_tests::installation::{NAMESPACE, NODE_RESTRICTION};
+use nodelife_tests::installation::NODE_RESTRICTION;
 use nodelife_tests::real_nodes::{NodeOptions, ProgramImage, RealNode, RealNodes, is_left_out};
 use nodelife_tests::{ControlPlane, Installation, until};
 use serde_json::Value;
@@ -102,17 +102,6 @@ impl Scene {
             Ok(Some(()))
         })
         .await;
-    }
-
-    /// The webhook's replicas, those that end included.
-    pub(super) async fn replicas(&self, installation: &Installation<'_>) -> Vec<Pod> {
-        let pods: Api<Pod> = Api::namespaced(installation.admin.clone(), NAMESPACE);
-        let selection = ListParams::default().labels("app.kubernetes.io/component=webhook");
-        pods.list(&selection).await.unwrap().items
-    }
-
-    pub(super) fn node(&self, name: &str) -> &RealNode {
-        self.nodes().iter().find(|node| node.name == name).unwrap()
     }
 
     /// When each node that is Ready became so.
