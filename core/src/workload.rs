@@ -147,6 +147,11 @@ impl Workload {
             name: self.metadata.name.clone(),
         }
     }
+
+    /// `spec.replicas`: the API server writes 1 where a manifest says nothing.
+    pub fn replicas(&self) -> i32 {
+        self.spec.replicas.unwrap_or(1)
+    }
 }
 
 impl fmt::Display for WorkloadKind {
@@ -176,11 +181,25 @@ impl WorkloadKind {
         }
     }
 
+    /// The version that serves it, with its group.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::Deployment | Self::ReplicaSet | Self::StatefulSet | Self::DaemonSet => "apps/v1",
+            Self::Job => "batch/v1",
+            Self::ReplicationController => "v1",
+        }
+    }
+
     /// The kind that a reference names; none for custom resources, even those
     /// that have the name of a kind of Kubernetes in another API group.
     pub fn of(reference: &OwnerReference) -> Option<Self> {
-        let (group, _) = reference.api_version.split_once('/').unwrap_or_default();
-        match (group, reference.kind.as_str()) {
+        Self::named(&reference.api_version, &reference.kind)
+    }
+
+    /// The same of an apiVersion and a kind.
+    pub fn named(api_version: &str, kind: &str) -> Option<Self> {
+        let (group, _) = api_version.split_once('/').unwrap_or_default();
+        match (group, kind) {
             ("apps" | "extensions", "Deployment") => Some(Self::Deployment),
             ("apps" | "extensions", "ReplicaSet") => Some(Self::ReplicaSet),
             ("apps", "StatefulSet") => Some(Self::StatefulSet),

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::object::{Budget, BudgetSpec, IntOrString, Pod, WorkloadKind};
+use crate::object::{Budget, BudgetSpec, IntOrString, Pod, Workload, WorkloadKind};
 use crate::text::Str;
 use crate::workload::{Presence, Workloads};
 
@@ -222,7 +222,7 @@ impl Budget {
         let expected = match (&self.spec.max_unavailable, &self.spec.min_available) {
             (None, None) => return Ok((0, 0)),
             _ if self.spec.counts_present_pods() => to_i32(pods.len()),
-            _ => scale_of(pods, workloads)?,
+            _ => scale_of(pods, workloads, Workload::replicas)?,
         };
         Ok((expected, self.spec.desired(expected)?))
     }
@@ -241,15 +241,28 @@ impl Budget {
         pods: &[&Pod],
         workloads: &Workloads,
     ) -> Result<Option<(i32, i32)>, CountError> {
-        let most = reachable(pods, workloads)?;
-        if self.is_over_bare_pods(pods) {
+        self.refuses_all(pods, scale_of(pods, workloads, Workload::replicas)?)
+    }
+
+    /// The same at this scale of the pods' controllers.
+    ///
+    /// An integer `minAvailable` counts the pods that are there at this moment, surge and finished
+    /// ones included, so `expectedPods` itself does not tell.
+    pub(super) fn refuses_all(
+        &self,
+        pods: &[&Pod],
+        scale: i32,
+    ) -> Result<Option<(i32, i32)>, CountError> {
+        let is_bare = |pod: &&&Pod| pod.metadata.controller().is_none() && !pod.is_terminal();
+        let most = scale.saturating_add(to_i32(pods.iter().filter(is_bare).count()));
+        if self.is_over_bare_pods(pods) || self.spec.expects_nothing() {
             return Ok((most > 0).then_some((most, most)));
         }
         // Pods without a controller count as healthy, but not as expected.
         let expected = if self.spec.counts_present_pods() {
             most
         } else {
-            scale_of(pods, workloads)?
+            scale
         };
         let desired = self.spec.desired(expected)?;
         Ok((most > 0 && desired >= most).then_some((desired, most)))
@@ -261,6 +274,12 @@ impl BudgetSpec {
     /// controllers.
     pub(super) fn counts_present_pods(&self) -> bool {
         self.max_unavailable.is_none() && matches!(self.min_available, Some(IntOrString::Int(_)))
+    }
+
+    /// Whether it sets neither `minAvailable` nor `maxUnavailable`: `getExpectedPodCount` then expects
+    /// no pod, and `updatePdbStatus` allows no eviction.
+    pub(super) fn expects_nothing(&self) -> bool {
+        self.max_unavailable.is_none() && self.min_available.is_none()
     }
 
     /// How many of `expected` pods have to be Ready.
@@ -315,21 +334,12 @@ impl IntOrString {
     }
 }
 
-/// The most pods that the budget can ever count at the present scale: what
-/// the controllers want, and the pods that have none.
-///
-/// An integer `minAvailable` counts the pods that are there at this moment,
-/// surge and finished ones included, so `expectedPods` itself does not tell.
-fn reachable(pods: &[&Pod], workloads: &Workloads) -> Result<i32, CountError> {
-    let bare = pods
-        .iter()
-        .filter(|pod| pod.metadata.controller().is_none() && !pod.is_terminal())
-        .count();
-    Ok(scale_of(pods, workloads)?.saturating_add(to_i32(bare)))
-}
-
-/// The sum of `spec.replicas` over the distinct controllers of the pods.
-fn scale_of(pods: &[&Pod], workloads: &Workloads) -> Result<i32, CountError> {
+/// The sum of the `replicas` of the distinct controllers of the pods.
+pub(super) fn scale_of(
+    pods: &[&Pod],
+    workloads: &Workloads,
+    replicas_of: impl Fn(&Workload) -> i32,
+) -> Result<i32, CountError> {
     let mut replicas: BTreeMap<&str, i32> = BTreeMap::new();
     for pod in pods {
         let Some(reference) = pod.metadata.controller() else {
@@ -349,8 +359,7 @@ fn scale_of(pods: &[&Pod], workloads: &Workloads) -> Result<i32, CountError> {
                 },
             });
         };
-        // The API server writes 1 where a manifest says nothing.
-        replicas.insert(&scaler.metadata.uid, scaler.spec.replicas.unwrap_or(1));
+        replicas.insert(&scaler.metadata.uid, replicas_of(scaler));
     }
     Ok(replicas
         .values()

@@ -66,7 +66,7 @@ impl ImplicitBudget {
         if !keeps_replicas(workload.kind) {
             return None;
         }
-        let replicas = workload.spec.replicas.unwrap_or(1);
+        let replicas = workload.replicas();
         // A drain that may take nothing would never end.
         let most = self.0.scaled(replicas).ok()?.max(1);
         Some(ImplicitCounts {

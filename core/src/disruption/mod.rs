@@ -7,6 +7,7 @@ mod budget;
 mod decision;
 mod implicit;
 mod protection;
+mod scale;
 #[cfg(test)]
 mod tests;
 mod unhealthy;
@@ -18,4 +19,5 @@ pub use implicit::{IMPLICIT_TIMEOUT, ImplicitCounts, Limit};
 pub use implicit::{ImplicitBudget, keeps_replicas, unknown_keeper};
 pub use protection::PROTECTIONS;
 pub use protection::protections;
+pub use scale::{Autoscalers, DeclaredPods, RefusedScale};
 pub use unhealthy::{UnhealthyPod, UnhealthyReason};

@@ -52,7 +52,8 @@ pub use volume::{
     VolumeCount, VolumeError, VolumeNodeAffinity, claims,
 };
 pub use workload::{
-    PodTemplate, PodTemplateSpec, Workload, WorkloadKind, WorkloadSpec, WorkloadStatus,
+    Autoscaler, AutoscalerSpec, PodTemplate, PodTemplateMeta, PodTemplateSpec, ScaleTarget,
+    Workload, WorkloadKind, WorkloadSpec, WorkloadStatus,
 };
 
 use std::collections::BTreeMap;

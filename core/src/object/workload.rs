@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::meta::nullable;
-use super::{Condition, LabelSelector, Meta};
+use super::{Condition, LabelSelector, Labels, Meta};
 use crate::text::Str;
 
 /// A controller of pods: what nodelife reads is the same for all kinds.
@@ -94,7 +94,26 @@ pub struct PodFailureCondition {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodTemplate {
+    #[serde(
+        skip_serializing_if = "PodTemplateMeta::is_empty",
+        deserialize_with = "nullable"
+    )]
+    pub metadata: PodTemplateMeta,
     pub spec: PodTemplateSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodTemplateMeta {
+    /// Only of a manifest: in a cluster the pods have them.
+    #[serde(deserialize_with = "nullable")]
+    pub labels: Labels,
+}
+
+impl PodTemplateMeta {
+    fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,7 +126,7 @@ pub struct PodTemplateSpec {
 
 impl PodTemplate {
     fn is_empty(&self) -> bool {
-        self.spec.node_name.is_empty()
+        self.spec.node_name.is_empty() && self.metadata.is_empty()
     }
 }
 
@@ -138,4 +157,31 @@ fn failures<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Condition>,
     let mut conditions: Vec<Condition> = nullable(from)?;
     conditions.retain(|one| one.kind == "ReplicaFailure" && one.status == "True");
     Ok(conditions)
+}
+
+/// `autoscaling/v2` HorizontalPodAutoscaler.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Autoscaler {
+    pub metadata: Meta,
+    pub spec: AutoscalerSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AutoscalerSpec {
+    pub scale_target_ref: ScaleTarget,
+    /// Absent means 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_replicas: Option<i32>,
+    pub max_replicas: i32,
+}
+
+/// The object whose scale an autoscaler changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ScaleTarget {
+    pub api_version: Str,
+    pub kind: Str,
+    pub name: Str,
 }

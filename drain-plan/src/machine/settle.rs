@@ -133,7 +133,7 @@ impl DrainMachine {
         let before = self.ready_counts.before(uid)?;
         let meta = &workload.metadata;
         let name = format!("{} {}/{}", workload.kind, meta.namespace, meta.name);
-        Some((before.min(workload.spec.replicas.unwrap_or(1)), name))
+        Some((before.min(workload.replicas()), name))
     }
 
     /// The volumes that only pods which are gone used, and that are still attached to the node.

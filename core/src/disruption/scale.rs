@@ -1,0 +1,336 @@
+//! The scales that the workloads of a budget may have, and at which of them no pod can be evicted.
+
+use std::collections::BTreeMap;
+
+use super::budget::{CountError, scale_of};
+use crate::object::{
+    Autoscaler, Budget, BudgetSpec, IntOrString, OwnerReference, Pod, Workload, WorkloadKind,
+};
+use crate::text::Str;
+use crate::workload::{WorkloadKey, Workloads};
+
+/// How many pods the HorizontalPodAutoscalers may give to workloads: at least, and at most.
+#[derive(Clone, Debug, Default)]
+pub struct Autoscalers(BTreeMap<WorkloadKey, (i32, i32)>);
+
+impl Autoscalers {
+    pub fn of<'a>(autoscalers: impl IntoIterator<Item = &'a Autoscaler>) -> Self {
+        let ranges = autoscalers.into_iter().filter_map(|autoscaler| {
+            let spec = &autoscaler.spec;
+            let target = &spec.scale_target_ref;
+            let key = WorkloadKey {
+                namespace: autoscaler.metadata.namespace.clone(),
+                kind: WorkloadKind::named(&target.api_version, &target.kind)?,
+                name: target.name.clone(),
+            };
+            // The API server writes 1 where a manifest says nothing.
+            Some((key, (spec.min_replicas.unwrap_or(1), spec.max_replicas)))
+        });
+        Self(ranges.collect())
+    }
+
+    /// The fewest and the most pods that the workload may have.
+    ///
+    /// Zero replicas turn an autoscaler off whose least is more (`reconcileAutoscaler` of
+    /// pkg/controller/podautoscaler/horizontal.go, v1.36.3).
+    pub fn scales(&self, workload: &Workload) -> (i32, i32) {
+        let replicas = workload.replicas();
+        match self.0.get(&workload.key()) {
+            Some((least, most)) if replicas > 0 || *least == 0 => (*least, *most),
+            _ => (replicas, replicas),
+        }
+    }
+}
+
+/// The least scale at which a budget refuses every eviction although all pods are Ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusedScale {
+    /// How many pods there are then.
+    pub scale: i32,
+    /// How many of them have to be healthy.
+    pub needed: i32,
+    /// Whether it refuses them at every other scale too that the workloads may have.
+    pub always: bool,
+}
+
+impl Budget {
+    /// Whether it refuses every eviction of these pods at a scale that their workloads may have. It
+    /// is the least one: what a budget allows of some pods, it allows of more.
+    ///
+    /// # Errors
+    ///
+    /// Why the disruption controller cannot count it, and so allows nothing.
+    pub fn refused_scale(
+        &self,
+        pods: &[&Pod],
+        workloads: &Workloads,
+        autoscalers: &Autoscalers,
+    ) -> Result<Option<RefusedScale>, CountError> {
+        let least = scale_of(pods, workloads, |workload| autoscalers.scales(workload).0)?;
+        let most = scale_of(pods, workloads, |workload| autoscalers.scales(workload).1)?;
+        // Without a pod there is nothing to evict.
+        let least = least.max(most.min(1));
+        let refused = self.refuses_all(pods, least)?;
+        let always = self.refuses_all(pods, most)?.is_some();
+        Ok(refused.map(|(needed, scale)| RefusedScale {
+            scale,
+            needed,
+            always,
+        }))
+    }
+}
+
+impl BudgetSpec {
+    /// The least number of pods of which it allows an eviction when all are Ready; none if it never
+    /// does.
+    pub fn least_evictable(&self) -> Option<i32> {
+        let above = match self.min_available {
+            Some(IntOrString::Int(least)) => least.saturating_add(1),
+            _ => 1,
+        };
+        // Of 100 pods 99 % are one less; no smaller share than 100 % asks for more pods.
+        let allows = |scale: &i32| {
+            !self.expects_nothing() && self.desired(*scale).is_ok_and(|desired| desired < *scale)
+        };
+        (1..=100).chain([above]).find(allows)
+    }
+
+    /// The smallest changes that let pods go.
+    pub fn remedy(&self) -> String {
+        match self.least_evictable() {
+            Some(pods) => format!("set maxUnavailable: 1, or run at least {pods} pods"),
+            None => "set maxUnavailable: 1".to_owned(),
+        }
+    }
+}
+
+/// Workloads that are in no cluster yet, each with one pod as its template makes it: by these it is
+/// known what a budget will select.
+#[derive(Debug, Default)]
+pub struct DeclaredPods {
+    pods: Vec<Pod>,
+    workloads: Workloads,
+}
+
+impl DeclaredPods {
+    pub fn of<'a>(workloads: impl IntoIterator<Item = &'a Workload>) -> Self {
+        let mut declared = Self::default();
+        for workload in workloads {
+            let mut workload = workload.clone();
+            // The API server has given none yet.
+            workload.metadata.uid = Str::from(workload.key().to_string());
+            let (meta, mut pod) = (&workload.metadata, Pod::default());
+            pod.metadata.namespace = meta.namespace.clone();
+            pod.metadata.name = meta.name.clone();
+            pod.metadata.labels = workload.spec.template.metadata.labels.clone();
+            pod.metadata.owner_references.push(OwnerReference {
+                api_version: workload.kind.api_version().into(),
+                kind: workload.kind.as_str().into(),
+                name: meta.name.clone(),
+                uid: meta.uid.clone(),
+                controller: true,
+            });
+            declared.pods.push(pod);
+            declared.workloads.update(workload);
+        }
+        declared
+    }
+
+    /// The pods that count under the budget.
+    pub fn selected_by(&self, budget: &Budget) -> impl Iterator<Item = &Pod> {
+        self.pods.iter().filter(|pod| budget.selects(pod))
+    }
+
+    /// Those of them that a drain evicts, without those of Jobs, which end by themselves.
+    pub fn evictable_under(&self, budget: &Budget) -> Vec<&Pod> {
+        let is_evictable =
+            |pod: &&Pod| !is_of(pod, WorkloadKind::DaemonSet) && !is_of(pod, WorkloadKind::Job);
+        self.selected_by(budget).filter(is_evictable).collect()
+    }
+
+    /// The same as [`Budget::refused_scale`] of these. How many pods DaemonSets will have beside
+    /// them is not known, and the disruption controller cannot count such by their scale.
+    ///
+    /// # Errors
+    ///
+    /// Why the disruption controller cannot count the budget.
+    pub fn refused_scale(
+        &self,
+        budget: &Budget,
+        autoscalers: &Autoscalers,
+    ) -> Result<Option<RefusedScale>, CountError> {
+        let pods = self.evictable_under(budget);
+        let mut all = self.selected_by(budget);
+        if pods.is_empty() || !all.any(|pod| is_of(pod, WorkloadKind::DaemonSet)) {
+            return budget.refused_scale(&pods, &self.workloads, autoscalers);
+        }
+        if budget.spec.counts_present_pods() {
+            return Ok(None);
+        }
+        Err(CountError::NoScale("daemonsets.apps"))
+    }
+}
+
+fn is_of(pod: &Pod, kind: WorkloadKind) -> bool {
+    let controller = pod.metadata.controller();
+    controller.and_then(WorkloadKind::of) == Some(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fixtures::{budget, pod, workload};
+    use crate::object::{AutoscalerSpec, ScaleTarget};
+
+    fn deployment(name: &str, replicas: i32) -> Workload {
+        let mut workload = workload(WorkloadKind::Deployment, name, replicas);
+        let labels = &mut workload.spec.template.metadata.labels;
+        labels.insert("app".into(), "web".into());
+        workload
+    }
+
+    fn autoscaler(target: &str, least: Option<i32>, most: i32) -> Autoscaler {
+        let mut autoscaler = Autoscaler::default();
+        autoscaler.metadata.namespace = "default".into();
+        autoscaler.spec = AutoscalerSpec {
+            scale_target_ref: ScaleTarget {
+                api_version: "apps/v1".into(),
+                kind: "Deployment".into(),
+                name: target.into(),
+            },
+            min_replicas: least,
+            max_replicas: most,
+        };
+        autoscaler
+    }
+
+    fn spec(least: Option<&str>, most: Option<&str>) -> BudgetSpec {
+        let value = |text: &str| match text.parse() {
+            Ok(number) => IntOrString::Int(number),
+            Err(_) => IntOrString::String(text.into()),
+        };
+        BudgetSpec {
+            min_available: least.map(value),
+            max_unavailable: most.map(value),
+            selector: budget("b", 0, 0, 0).spec.selector,
+            ..BudgetSpec::default()
+        }
+    }
+
+    fn of(spec: BudgetSpec) -> Budget {
+        let mut budget = budget("b", 0, 0, 0);
+        budget.spec = spec;
+        budget
+    }
+
+    /// What the disruption controller allows when so many pods are there and Ready.
+    fn allowed(budget: &Budget, scale: i32) -> i32 {
+        let mut workloads = Workloads::default();
+        workloads.update(workload(WorkloadKind::ReplicaSet, "web", scale));
+        let pods: Vec<Pod> = (0..scale).map(|i| pod(&format!("p{i}"), "n")).collect();
+        let pods: Vec<&Pod> = pods.iter().collect();
+        let counts = budget.count(&pods, &workloads, Timestamp::UNIX_EPOCH);
+        counts.unwrap().allowed
+    }
+
+    fn specs() -> impl Strategy<Value = BudgetSpec> {
+        let value = prop_oneof![
+            (0..8i32).prop_map(|number| number.to_string()),
+            (0..=120u32).prop_map(|percent| format!("{percent}%")),
+        ];
+        (value, 0..9u8).prop_map(|(value, which)| match which {
+            0 => spec(None, None),
+            1..5 => spec(Some(&value), None),
+            _ => spec(None, Some(&value)),
+        })
+    }
+
+    proptest! {
+        /// Against the arithmetic of the disruption controller at every scale.
+        #[test]
+        fn a_scale_is_refused_where_the_controller_allows_nothing(
+            spec in specs(),
+            (least, most) in (0..6i32, 0..12i32).prop_map(|(least, more)| (least, least + more)),
+            replicas in 0..4i32,
+        ) {
+            let budget = of(spec);
+            let declared = DeclaredPods::of([&deployment("web", replicas)]);
+            let autoscalers = Autoscalers::of([&autoscaler("web", Some(least), most)]);
+            let found = declared.refused_scale(&budget, &autoscalers).unwrap();
+            let is_off = replicas == 0 && least > 0;
+            let scales: Vec<i32> = (least.max(1)..=most).filter(|_| !is_off).collect();
+            let refused: Vec<i32> =
+                scales.iter().copied().filter(|scale| allowed(&budget, *scale) == 0).collect();
+            prop_assert_eq!(found.map(|found| found.scale), refused.first().copied());
+            if let Some(found) = found {
+                prop_assert_eq!(found.always, refused == scales);
+                prop_assert!(found.needed >= found.scale);
+            }
+        }
+
+        #[test]
+        fn the_remedy_is_the_least_scale_that_allows_an_eviction(spec in specs()) {
+            let budget = of(spec);
+            let first = (1..=130).find(|scale| allowed(&budget, *scale) > 0);
+            prop_assert_eq!(budget.spec.least_evictable(), first);
+        }
+    }
+
+    #[test]
+    fn several_workloads_count_together() {
+        let budget = of(spec(Some("2"), None));
+        let none = Autoscalers::default();
+        let both = DeclaredPods::of([&deployment("web", 1), &deployment("api", 2)]);
+        assert_eq!(both.refused_scale(&budget, &none), Ok(None));
+        let scaled = Autoscalers::of([&autoscaler("api", None, 5)]);
+        let refused = RefusedScale {
+            scale: 2,
+            needed: 2,
+            always: false,
+        };
+        assert_eq!(both.refused_scale(&budget, &scaled), Ok(Some(refused)));
+    }
+
+    #[test]
+    fn pods_of_daemon_sets_and_jobs_are_not_judged() {
+        let of_kind = |kind| Workload {
+            kind,
+            ..deployment("other", 1)
+        };
+        let (daemons, job) = (of_kind(WorkloadKind::DaemonSet), of_kind(WorkloadKind::Job));
+        let judge = |spec: BudgetSpec, workloads: &[&Workload]| {
+            let declared = DeclaredPods::of(workloads.iter().copied());
+            declared.refused_scale(&of(spec), &Autoscalers::default())
+        };
+        let (strict, loose) = (spec(None, Some("0")), spec(None, Some("1")));
+        assert_eq!(judge(strict.clone(), &[&daemons]), Ok(None));
+        assert_eq!(judge(strict, &[&job]), Ok(None));
+        let web = deployment("web", 2);
+        assert_eq!(judge(loose.clone(), &[&web, &job]), Ok(None));
+        // The disruption controller knows no scale of a DaemonSet, and fails.
+        let fails = Err(CountError::NoScale("daemonsets.apps"));
+        assert_eq!(judge(loose, &[&web, &daemons]), fails);
+        assert_eq!(judge(spec(Some("2"), None), &[&web, &daemons]), Ok(None));
+    }
+
+    #[test]
+    fn the_remedy_names_what_is_enough() {
+        for (spec, remedy) in [
+            (spec(None, Some("0%")), "set maxUnavailable: 1"),
+            (spec(Some("100%"), None), "set maxUnavailable: 1"),
+            (
+                spec(Some("1"), None),
+                "set maxUnavailable: 1, or run at least 2 pods",
+            ),
+            (
+                spec(Some("67%"), None),
+                "set maxUnavailable: 1, or run at least 4 pods",
+            ),
+        ] {
+            assert_eq!(spec.remedy(), remedy, "{spec}");
+        }
+    }
+}
