@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use super::owners::{OwnedPods, Owner, by_owner};
 use nodelife_core::allocatable::KubeletConfiguration;
+use nodelife_core::disruption::DeclaredPods;
 use nodelife_core::machine::NodeMachine;
 use nodelife_core::object::{Budget, Lease, Node, NodeCondition, Pod, Workload, WorkloadKind};
 use nodelife_core::quantity::Quantity;
@@ -40,11 +41,12 @@ pub struct Context<'a> {
     evictable: OnceLock<Vec<&'a Pod>>,
     owned: OnceLock<Vec<OwnedPods<'a>>>,
     budgets: OnceLock<Vec<BudgetPods<'a>>>,
+    declared: OnceLock<DeclaredPods>,
     requests: OnceLock<HashMap<&'a str, Amounts>>,
     limits: OnceLock<HashMap<&'a str, Amounts>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct BudgetPods<'a> {
     pub budget: &'a Budget,
     /// Its pods, in the order of the snapshot.
@@ -78,6 +80,7 @@ impl<'a> Context<'a> {
             evictable: OnceLock::new(),
             owned: OnceLock::new(),
             budgets: OnceLock::new(),
+            declared: OnceLock::new(),
             requests: OnceLock::new(),
             limits: OnceLock::new(),
         }
@@ -173,6 +176,12 @@ impl<'a> Context<'a> {
             }
             all
         })
+    }
+
+    /// The pods that the workloads of a manifest will have.
+    pub fn declared(&self) -> &DeclaredPods {
+        let all = || DeclaredPods::of(&self.snapshot.workloads);
+        self.declared.get_or_init(all)
     }
 
     /// The pods that use the claim of this PersistentVolume.

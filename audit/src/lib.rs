@@ -116,6 +116,11 @@ pub fn check<'a>(context: &'a Context<'a>, selection: &'a Selection) -> Audit {
 /// Why the rule cannot be checked: a source that is missing. And whether it can be checked in part:
 /// a kubelet that is silent hides no configuration of another.
 fn missing(snapshot: &Snapshot, rule: &Rule) -> Option<(String, bool)> {
+    if snapshot.is_declared() {
+        let is_judged = rules::judges_manifests(rule);
+        let why = "the input has manifests, and no nodes".to_owned();
+        return (!is_judged).then_some((why, false));
+    }
     let of_cluster = matches!(rule.check, Check::Cluster(_)).then_some(&Source::AllNodes);
     let missing = rule.sources.iter().chain(of_cluster).filter_map(|source| {
         let why = snapshot.why_missing(*source)?;

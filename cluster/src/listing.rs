@@ -6,7 +6,8 @@ use bytes::Bytes;
 use nodelife_core::node_maintenance::NodeMaintenance;
 use nodelife_core::object::{
     Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Meta, Node, PersistentVolume,
-    Pod, SigningRequest, VolumeAttachment, Workload, WorkloadKind, WorkloadSpec, WorkloadStatus,
+    Pod, PodTemplateMeta, SigningRequest, VolumeAttachment, Workload, WorkloadKind, WorkloadSpec,
+    WorkloadStatus,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -296,9 +297,13 @@ impl Object for Workload {
 
     fn trim(&mut self) {
         trim_meta(&mut self.metadata);
+        if !self.metadata.uid.is_empty() {
+            self.spec.template.metadata = PodTemplateMeta::default();
+        }
     }
 
     fn share(&mut self, sharing: &mut Sharing) {
+        self.trim();
         sharing.meta(&mut self.metadata);
     }
 }

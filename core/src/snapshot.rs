@@ -187,6 +187,19 @@ impl Snapshot {
         }
     }
 
+    /// Whether these are manifests of objects that are in no cluster yet: the API server gives each
+    /// object a UID.
+    pub fn is_declared(&self) -> bool {
+        let budgets = self.budgets.iter().map(|budget| &budget.metadata);
+        let workloads = self.workloads.iter().map(|workload| &workload.metadata);
+        let pods = self.pods.iter().map(|pod| &pod.metadata);
+        let mut objects = budgets.chain(workloads).peekable();
+        objects.peek().is_some()
+            && objects.chain(pods).all(|meta| meta.uid.is_empty())
+            && self.nodes.is_empty()
+            && self.leases.is_empty()
+    }
+
     /// Whether this source was read.
     pub fn has(&self, source: Source) -> bool {
         self.why_missing(source).is_none()

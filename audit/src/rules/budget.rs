@@ -1,12 +1,13 @@
 //! PDB: disruption budgets, and whether nodes can be drained.
 
 use foldhash::HashSet;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::context::BudgetPods;
 use crate::owners::{OwnedPods, full_name};
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
-use nodelife_core::disruption::{ignores_budgets, protections};
+use nodelife_core::disruption::{Autoscalers, CountError, ignores_budgets, protections};
 use nodelife_core::format;
 use nodelife_core::object::{Budget, Pod, UnhealthyPodEvictionPolicy};
 use nodelife_core::snapshot::Source;
@@ -125,6 +126,9 @@ fn is_counted(budget: &Budget) -> bool {
 }
 
 fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
+    if context.snapshot.is_declared() {
+        return will_never_allow(context, findings);
+    }
     let needed = [Source::Pods, Source::Workloads];
     let readable = needed.map(|source| context.snapshot.has(source));
     let exhausted = |entry: &&BudgetPods<'_>| entry.budget.is_exhausted();
@@ -159,9 +163,59 @@ fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
+/// The same of manifests, by what the budget says of the pods that their workloads will have.
+fn will_never_allow(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let (declared, autoscalers) = (context.declared(), Autoscalers::default());
+    let budgets = context.snapshot.budgets.iter();
+    for budget in budgets.filter(|budget| budget.owner().is_none()) {
+        let found = match declared.refused_scale(budget, &autoscalers) {
+            Ok(Some(refused)) => {
+                let pods = declared.evictable_under(budget);
+                let owners = pods.iter().filter_map(|pod| pod.metadata.controller());
+                let names: Vec<_> = owners.map(|o| format!("{} {}", o.kind, o.name)).collect();
+                let says = "{spec}: {needed} of {reachable} pods of {workloads} have to be healthy, \
+                            so none can be evicted";
+                FindingBuilder::budget(budget, says)
+                    .with("needed", refused.needed)
+                    .with("reachable", refused.scale)
+                    .with("workloads", Fact::names(names.iter().map(String::as_str)))
+                    .and("; {remedy}")
+            }
+            // Its pods are of another manifest, or of an operator.
+            Ok(None)
+                if budget.spec.least_evictable().is_none()
+                    && declared.selected_by(budget).next().is_none() =>
+            {
+                FindingBuilder::budget(budget, "{spec} allows no eviction at any scale; {remedy}")
+            }
+            Err(error @ (CountError::NoScale(_) | CountError::Value(_))) => {
+                let says = "{spec}: the disruption controller cannot count it, and allows no \
+                            eviction: {error}";
+                FindingBuilder::budget(budget, says).with("error", Fact::quote(&error.to_string()))
+            }
+            _ => continue,
+        };
+        let found = found.with("spec", Fact::quote(&budget.spec.to_string()));
+        findings.push(found.with("remedy", Fact::quote(&budget.spec.remedy())));
+    }
+}
+
+/// Each budget with its pods; those of a manifest with the pods that its workloads will have.
+fn budgets<'c>(context: &'c Context<'_>) -> Cow<'c, [BudgetPods<'c>]> {
+    if !context.snapshot.is_declared() {
+        return Cow::Borrowed(context.budgets());
+    }
+    let budgets = context.snapshot.budgets.iter().map(|budget| BudgetPods {
+        budget,
+        pods: context.declared().evictable_under(budget),
+    });
+    budgets.collect()
+}
+
 fn several_budgets(context: &Context<'_>, findings: &mut Findings<'_>) {
     let mut of_pod: HashMap<(&str, &str), (&Pod, Vec<&Budget>)> = HashMap::new();
-    for entry in context.budgets() {
+    let budgets = budgets(context);
+    for entry in budgets.iter() {
         for pod in entry.pods.iter().filter(|pod| !ignores_budgets(pod)) {
             let key = (&*pod.metadata.namespace, &*pod.metadata.name);
             let (_, budgets) = of_pod.entry(key).or_insert((pod, Vec::new()));
@@ -187,8 +241,13 @@ fn several_budgets(context: &Context<'_>, findings: &mut Findings<'_>) {
         pods.sort_by_key(|pod| &pod.metadata.name);
         let listed = format::list(pods.iter().map(|pod| pod.metadata.name.as_str()));
         let pod_names: Vec<_> = pods.iter().map(|pod| full_name(&pod.metadata)).collect();
+        let says = if context.snapshot.is_declared() {
+            "budgets {budgets} select the same pods, those of {pods}"
+        } else {
+            "budgets {budgets} select the same {count}: {pods}"
+        };
         findings.push(
-            FindingBuilder::budget(budget, "budgets {budgets} select the same {count}: {pods}")
+            FindingBuilder::budget(budget, says)
                 .with(
                     "budgets",
                     Fact::names(names.iter().copied()).shown(names.join(" and ")),

@@ -88,6 +88,11 @@ pub fn without_target() -> impl Iterator<Item = &'static Rule> {
     all().filter(|rule| rule.can_check(&Selection::default()))
 }
 
+/// Whether the rule judges manifests of workloads and budgets, before they are in a cluster.
+pub(super) fn judges_manifests(rule: &Rule) -> bool {
+    ["NL-PDB-001", "NL-PDB-002"].contains(&rule.id)
+}
+
 /// The rule with this id, in any case of letters.
 pub fn find(id: &str) -> Option<&'static Rule> {
     all().find(|rule| rule.id.eq_ignore_ascii_case(id))

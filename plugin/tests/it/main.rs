@@ -19,6 +19,7 @@ mod formats;
 mod generated_schema;
 mod hostile_server;
 mod json_schema;
+mod manifests;
 mod nodes;
 mod parts;
 mod pty;

@@ -91,7 +91,7 @@ impl AuditRun {
         snapshot: &Snapshot,
         audit: &AuditReport,
     ) -> anyhow::Result<()> {
-        if audit.summary.nodes > 0 {
+        if audit.summary.nodes > 0 || snapshot.is_declared() {
             let skipped = audit.skipped.first();
             if let Some(skipped) = skipped.filter(|_| audit.summary.checked == 0) {
                 anyhow::bail!("no rule was checked: {}: {}", skipped.rule, skipped.reason)
@@ -233,7 +233,7 @@ impl AuditRun {
         summarise(audit, snapshot, self.args.target, printer);
         let report = report(AuditFormat::Table);
         report.note_rules(printer);
-        totals(audit, printer);
+        totals(audit, snapshot, printer);
         report.note_next(cluster, printer);
         Ok(())
     }
@@ -394,21 +394,28 @@ fn summarise(
              --target), and no objects of APIs that it removes (pluto and kubent find them)"
         ));
     }
-    input::note_clock(snapshot, printer);
+    if !snapshot.is_declared() {
+        input::note_clock(snapshot, printer);
+    }
 }
 
 /// How many findings there are, the last word on them.
-fn totals(audit: &AuditReport, printer: &mut Printer) {
+fn totals(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
     let summary = audit.summary;
-    let (nodes, checked) = (count(summary.nodes, "node"), count(summary.checked, "rule"));
+    let (is_declared, checked) = (snapshot.is_declared(), count(summary.checked, "rule"));
+    let on = if is_declared {
+        "in the manifests".to_owned()
+    } else {
+        format!("on {}", count(summary.nodes, "node"))
+    };
     let findings = audit.findings.len() + summary.hidden;
-    if findings == 0 && (summary.nodes == 0 || summary.checked == 0) {
+    if findings == 0 && (summary.nodes == 0 && !is_declared || summary.checked == 0) {
         // No reason to be glad: the reason follows as an error.
     } else if findings == 0 {
-        printer.success("no findings", format_args!("on {nodes}, {checked} checked"));
+        printer.success("no findings", format_args!("{on}, {checked} checked"));
     } else {
         printer.note(format_args!(
-            "{} on {nodes}, {checked} checked: {}",
+            "{} {on}, {checked} checked: {}",
             count(findings, "finding"),
             by_severity(summary.errors, summary.warnings, summary.infos)
         ));

@@ -1,0 +1,164 @@
+//! `audit -f` on manifests, before they are in a cluster
+
+use std::fs;
+
+use crate::run;
+
+/// What `helm template` prints, but for the values.
+fn chart(replicas: &str, budget: &str, more: &str) -> String {
+    format!(
+        "---
+# Source: shop/templates/service.yaml
+apiVersion: v1
+kind: Service
+metadata: {{name: web}}
+spec: {{selector: {{app: web}}, ports: [{{port: 80}}]}}
+---
+# Source: shop/templates/deployment.yaml
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: web, labels: {{chart: shop-1.0.0}}}}
+spec:
+  {replicas}
+  selector: {{matchLabels: {{app: web}}}}
+  template:
+    metadata: {{labels: {{app: web, tier: front}}}}
+    spec: {{containers: [{{name: web, image: web}}]}}
+---
+# Source: shop/templates/pdb.yaml
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {{name: web}}
+spec:
+  {budget}
+  selector: {{matchLabels: {{tier: front}}}}
+---
+{more}"
+    )
+}
+
+fn audit(text: &str, more: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("chart.yaml");
+    fs::write(&path, text).unwrap();
+    run(&[&["audit", "-f", path.to_str().unwrap()], more].concat())
+}
+
+#[test]
+fn a_budget_is_judged_by_what_its_spec_says_of_the_declared_replicas() {
+    let daemons = "apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template: {metadata: {labels: {app: agent, tier: front}}}
+";
+    let second = "apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: all}
+spec: {maxUnavailable: 1, selector: {}}
+";
+    for (replicas, budget, more, told) in [
+        (
+            "replicas: 1",
+            "minAvailable: 1",
+            "",
+            Some(
+                "minAvailable: 1: 1 of 1 pods of Deployment web have to be healthy, so none can be \
+                 evicted; set maxUnavailable: 1, or run at least 2 pods",
+            ),
+        ),
+        // Absent means 1.
+        (
+            "{}",
+            "minAvailable: 50%",
+            "",
+            Some("minAvailable: 50%: 1 of 1 pods"),
+        ),
+        (
+            "replicas: 3",
+            "minAvailable: 75%",
+            "",
+            Some("or run at least 4 pods"),
+        ),
+        (
+            "replicas: 3",
+            "maxUnavailable: 0",
+            "",
+            Some("so none can be evicted; set maxUnavailable: 1 "),
+        ),
+        ("replicas: 2", "minAvailable: 1", "", None),
+        ("replicas: 1", "maxUnavailable: 1", "", None),
+        ("replicas: 0", "maxUnavailable: 0", "", None),
+        (
+            "replicas: 2",
+            "maxUnavailable: 1",
+            daemons,
+            Some("daemonsets.apps does not implement the scale subresource"),
+        ),
+        (
+            "replicas: 2",
+            "maxUnavailable: 1",
+            second,
+            Some("budgets all and web select the same pods, those of web"),
+        ),
+    ] {
+        let replicas = replicas.replace("{}", "paused: false");
+        let text = audit(&chart(&replicas, budget, more), &["-o", "wide"]);
+        let status = if told.is_some() { 3 } else { 0 };
+        let case = format!("{replicas}, {budget}: {text}");
+        assert!(text.starts_with(&format!("status: {status}\n")), "{case}");
+        match told {
+            Some(told) => assert!(text.contains(told), "{case}"),
+            None => assert!(
+                text.contains("no findings in the manifests, 2 rules checked"),
+                "{case}"
+            ),
+        }
+        assert!(
+            text.contains("not checked: the input has manifests, and no nodes"),
+            "{case}"
+        );
+    }
+}
+
+#[test]
+fn a_budget_alone_is_judged_at_every_scale() {
+    let budget = |spec: &str| {
+        format!(
+            "apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {{name: web, namespace: shop}}
+spec: {{{spec}, selector: {{matchLabels: {{app: web}}}}}}
+"
+        )
+    };
+    for (spec, says) in [
+        ("maxUnavailable: 0", true),
+        ("maxUnavailable: 0%", true),
+        ("minAvailable: 100%", true),
+        ("minAvailable: 1", false),
+        ("maxUnavailable: 1%", false),
+    ] {
+        let text = audit(&budget(spec), &["-o", "json"]);
+        let told = text.contains(" allows no eviction at any scale; set maxUnavailable: 1");
+        assert_eq!(told, says, "{text}");
+    }
+    let mut owned = budget("maxUnavailable: 0").replace(
+        "namespace: shop",
+        "namespace: shop, ownerReferences: [{apiVersion: postgresql.cnpg.io/v1, kind: Cluster, \
+         name: db, uid: u, controller: true}]",
+    );
+    owned.push('\n');
+    assert!(audit(&owned, &[]).contains("no findings"), "{owned}");
+}
+
+/// What a cluster has is judged by its status.
+#[test]
+fn objects_of_a_cluster_are_no_manifests() {
+    let text = chart("replicas: 1", "minAvailable: 1", "");
+    let stored = text.replace("{name: web}", "{name: web, uid: u-1}");
+    let text = audit(&stored, &[]);
+    assert!(text.contains("error: no node was audited: "), "{text}");
+    assert!(!text.contains("evicted"), "{text}");
+}
