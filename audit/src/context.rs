@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::owners::{OwnedPods, Owner, by_owner};
 use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::disruption::DeclaredPods;
+use nodelife_core::disruption::{Autoscalers, DeclaredPods};
 use nodelife_core::machine::NodeMachine;
 use nodelife_core::object::{Budget, Lease, Node, NodeCondition, Pod, Workload, WorkloadKind};
 use nodelife_core::quantity::Quantity;
@@ -42,6 +42,7 @@ pub struct Context<'a> {
     owned: OnceLock<Vec<OwnedPods<'a>>>,
     budgets: OnceLock<Vec<BudgetPods<'a>>>,
     declared: OnceLock<DeclaredPods>,
+    autoscalers: OnceLock<Autoscalers>,
     requests: OnceLock<HashMap<&'a str, Amounts>>,
     limits: OnceLock<HashMap<&'a str, Amounts>>,
 }
@@ -81,6 +82,7 @@ impl<'a> Context<'a> {
             owned: OnceLock::new(),
             budgets: OnceLock::new(),
             declared: OnceLock::new(),
+            autoscalers: OnceLock::new(),
             requests: OnceLock::new(),
             limits: OnceLock::new(),
         }
@@ -176,6 +178,12 @@ impl<'a> Context<'a> {
             }
             all
         })
+    }
+
+    /// What the HorizontalPodAutoscalers may make of workloads; nothing where they were not read.
+    pub fn autoscalers(&self) -> &Autoscalers {
+        let all = || Autoscalers::of(self.snapshot.autoscalers.iter().flatten());
+        self.autoscalers.get_or_init(all)
     }
 
     /// The pods that the workloads of a manifest will have.

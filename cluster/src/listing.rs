@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use bytes::Bytes;
 use nodelife_core::node_maintenance::NodeMaintenance;
 use nodelife_core::object::{
-    Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Meta, Node, PersistentVolume,
-    Pod, PodTemplateMeta, SigningRequest, VolumeAttachment, Workload, WorkloadKind, WorkloadSpec,
-    WorkloadStatus,
+    Autoscaler, Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Meta, Node,
+    PersistentVolume, Pod, PodTemplateMeta, SigningRequest, VolumeAttachment, Workload,
+    WorkloadKind, WorkloadSpec, WorkloadStatus,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -194,6 +194,12 @@ pub static NODE_MAINTENANCES: Listing<NodeMaintenance> = Listing {
     )
 };
 
+pub static AUTOSCALERS: Listing<Autoscaler> = Listing::new(
+    Resource::grouped("autoscaling", "v2", "horizontalpodautoscalers"),
+    "HorizontalPodAutoscaler",
+    &schema::AUTOSCALER,
+);
+
 /// Events; select `involvedObject.kind=Node`, there are many.
 pub static EVENTS: Listing<Event> = Listing::new(crate::resource::EVENTS, "Event", &schema::EVENT);
 
@@ -245,6 +251,7 @@ object!(
 object!(Pod, trim_pod, |pod, sharing| sharing.pod(pod));
 object!(
     Lease,
+    Autoscaler,
     Budget,
     PersistentVolume,
     VolumeAttachment,

@@ -9,8 +9,8 @@ use crate::allocatable::KubeletConfiguration;
 use crate::newest_time::newest_time;
 use crate::node_access::{NodeAuthorizer, NodeRestriction};
 use crate::object::{
-    Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Node, PersistentVolume, Pod,
-    SigningRequest, VolumeAttachment, Workload,
+    Autoscaler, Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Node,
+    PersistentVolume, Pod, SigningRequest, VolumeAttachment, Workload,
 };
 use crate::text::Str;
 
@@ -62,6 +62,8 @@ sources! {
     ClusterRoleBindings => "cluster role bindings",
     /// Events about nodes.
     Events => "events",
+    /// HorizontalPodAutoscalers of all namespaces.
+    Autoscalers => "horizontal pod autoscalers",
     NodeAuthorizer => "the Node authorizer",
     NodeRestriction => "NodeRestriction",
     /// The API server's time when the lists were read.
@@ -136,6 +138,8 @@ pub struct Snapshot {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<Event>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub autoscalers: Option<Vec<Autoscaler>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_authorizer: Option<NodeAuthorizer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_restriction: Option<NodeRestriction>,
@@ -179,6 +183,7 @@ impl Snapshot {
             Source::ClusterRoles => self.cluster_roles.as_ref().map(Vec::len),
             Source::ClusterRoleBindings => self.cluster_role_bindings.as_ref().map(Vec::len),
             Source::Events => self.events.as_ref().map(Vec::len),
+            Source::Autoscalers => self.autoscalers.as_ref().map(Vec::len),
             Source::NodeAuthorizer => self.node_authorizer.as_ref().map(|_| 1),
             Source::NodeRestriction => self.node_restriction.as_ref().map(|_| 1),
             Source::Clock => {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::context::BudgetPods;
 use crate::owners::{OwnedPods, full_name};
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
-use nodelife_core::disruption::{Autoscalers, CountError, ignores_budgets, protections};
+use nodelife_core::disruption::{CountError, ignores_budgets, protections};
 use nodelife_core::format;
 use nodelife_core::object::{Budget, Pod, UnhealthyPodEvictionPolicy};
 use nodelife_core::snapshot::Source;
@@ -19,8 +19,9 @@ pub(super) const RULES: &[Rule] = &[
         id: "NL-PDB-001",
         severity: Severity::Error,
         sources: &[Source::Budgets],
-        title: "the budget can never allow an eviction",
-        why: "It requires as many healthy pods as there are. Every drain of a node with one of \
+        title: "the budget refuses every eviction",
+        why: "It requires as many healthy pods as there are, or as a HorizontalPodAutoscaler may \
+              leave. Every drain of a node with one of \
               these pods waits forever, and so does every upgrade.",
         fix: "Allow one disruption: set maxUnavailable: 1, or run more replicas than minAvailable.",
         link: LINK,
@@ -131,15 +132,19 @@ fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
     let needed = [Source::Pods, Source::Workloads];
     let readable = needed.map(|source| context.snapshot.has(source));
-    let exhausted = |entry: &&BudgetPods<'_>| entry.budget.is_exhausted();
-    for entry in context.budgets().iter().filter(exhausted) {
+    for entry in context.budgets() {
         let BudgetPods { budget, pods } = entry;
         let is_lifted = |pod: &&Pod| budget.may_be_lifted(pod);
         if budget.owner().is_some() || !pods.is_empty() && pods.iter().all(is_lifted) {
             continue;
         }
+        let is_known = readable == [true, true] && !has_unread_pods(context, entry);
+        let may_scale = is_known && !context.autoscalers().is_empty();
+        if may_scale && at_least_scale(context, entry, findings) || !budget.is_exhausted() {
+            continue;
+        }
         // Judge by the workloads' scale: the status is too strict while a pod is missing.
-        let never = if readable == [true, true] && !has_unread_pods(context, entry) {
+        let never = if is_known {
             budget.refuses_at_scale(pods, &context.workloads_of(pods))
         } else {
             budget.refuses_by_status()
@@ -163,23 +168,51 @@ fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
+/// Tells of a budget that allows evictions at some scales that its autoscalers may choose, and none
+/// at the least of them.
+fn at_least_scale(
+    context: &Context<'_>,
+    BudgetPods { budget, pods }: &BudgetPods<'_>,
+    findings: &mut Findings<'_>,
+) -> bool {
+    let (workloads, autoscalers) = (context.workloads_of(pods), context.autoscalers());
+    let refused = budget.refused_scale(pods, &workloads, autoscalers);
+    let Some(refused) = refused.ok().flatten().filter(|refused| !refused.always) else {
+        return false;
+    };
+    let says = "{spec}: at the least scale of its HorizontalPodAutoscaler, {needed} of {reachable} \
+                pods have to be healthy, so none can be evicted then; {remedy}";
+    findings.push(
+        FindingBuilder::budget(budget, says)
+            .with("spec", Fact::quote(&budget.spec.to_string()))
+            .with("needed", refused.needed)
+            .with("reachable", refused.scale)
+            .with("remedy", Fact::quote(&budget.spec.remedy()))
+            .severity_if(!budget.is_exhausted(), Severity::Warning)
+            .on_all(pods.iter().map(|pod| pod.spec.node_name.as_str())),
+    );
+    true
+}
+
 /// The same of manifests, by what the budget says of the pods that their workloads will have.
 fn will_never_allow(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let (declared, autoscalers) = (context.declared(), Autoscalers::default());
+    let declared = context.declared();
     let budgets = context.snapshot.budgets.iter();
     for budget in budgets.filter(|budget| budget.owner().is_none()) {
-        let found = match declared.refused_scale(budget, &autoscalers) {
+        let found = match declared.refused_scale(budget, context.autoscalers()) {
             Ok(Some(refused)) => {
                 let pods = declared.evictable_under(budget);
                 let owners = pods.iter().filter_map(|pod| pod.metadata.controller());
                 let names: Vec<_> = owners.map(|o| format!("{} {}", o.kind, o.name)).collect();
                 let says = "{spec}: {needed} of {reachable} pods of {workloads} have to be healthy, \
                             so none can be evicted";
-                FindingBuilder::budget(budget, says)
+                let found = FindingBuilder::budget(budget, says)
                     .with("needed", refused.needed)
                     .with("reachable", refused.scale)
                     .with("workloads", Fact::names(names.iter().map(String::as_str)))
-                    .and("; {remedy}")
+                    .severity_if(!refused.always, Severity::Warning);
+                let at = " at the least scale of their HorizontalPodAutoscaler";
+                if refused.always { found } else { found.and(at) }.and("; {remedy}")
             }
             // Its pods are of another manifest, or of an operator.
             Ok(None)

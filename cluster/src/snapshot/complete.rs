@@ -204,6 +204,7 @@ fn how_to_get(source: Source) -> &'static str {
         Source::ClusterRoles => "`kubectl get clusterroles -o json`",
         Source::ClusterRoleBindings => "`kubectl get clusterrolebindings -o json`",
         Source::Events => "`kubectl get events -A -o json`",
+        Source::Autoscalers => "`kubectl get horizontalpodautoscalers -A -o json`",
         Source::NodeAuthorizer | Source::Clock => "a snapshot by `kubectl nodelife snapshot`",
         Source::NodeRestriction => "a snapshot by `kubectl nodelife snapshot --probe`",
     }

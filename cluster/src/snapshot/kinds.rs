@@ -4,8 +4,8 @@
 //! kind is one more line of `kinds!`.
 
 use nodelife_core::object::{
-    Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Node, PersistentVolume, Pod,
-    SigningRequest, VolumeAttachment, Workload,
+    Autoscaler, Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Node,
+    PersistentVolume, Pod, SigningRequest, VolumeAttachment, Workload,
 };
 use nodelife_core::snapshot::{Snapshot, Source};
 use serde::Deserialize as _;
@@ -117,6 +117,7 @@ kinds! {
         ("involvedObject.kind=Node", |event| {
             event.involved_object.kind == "Node" || event.says_why_pod_waits()
         });
+    AUTOSCALERS: Autoscaler = Autoscalers in autoscalers "if read";
 }
 
 /// The controllers of pods, in the order of their list.

@@ -29,6 +29,10 @@ impl Autoscalers {
         Self(ranges.collect())
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The fewest and the most pods that the workload may have.
     ///
     /// Zero replicas turn an autoscaler off whose least is more (`reconcileAutoscaler` of

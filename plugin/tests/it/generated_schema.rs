@@ -141,6 +141,7 @@ fn snapshot() -> Value {
         cluster_roles: Some(Vec::new()),
         cluster_role_bindings: Some(Vec::new()),
         events: Some(Vec::new()),
+        autoscalers: Some(Vec::new()),
         node_authorizer: Some(nodelife_core::node_access::NodeAuthorizer::On),
         node_restriction: Some(nodelife_core::node_access::NodeRestriction::On),
         ..Snapshot::default()
@@ -247,6 +248,7 @@ fn of_field(name: &str, value: &Value) -> Value {
         "clusterRoles" => objects("ClusterRole; absent where they were not read"),
         "clusterRoleBindings" => objects("ClusterRoleBinding; absent where they were not read"),
         "events" => objects("Events about nodes; absent where they were not read"),
+        "autoscalers" => objects("HorizontalPodAutoscaler; absent where they were not read"),
         other => panic!("say in this match what {other} is"),
     }
 }

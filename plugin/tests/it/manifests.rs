@@ -53,6 +53,14 @@ spec:
   selector: {matchLabels: {app: agent}}
   template: {metadata: {labels: {app: agent, tier: front}}}
 ";
+    let autoscaler = "apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  minReplicas: 2
+  maxReplicas: 9
+";
     let second = "apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata: {name: all}
@@ -91,6 +99,17 @@ spec: {maxUnavailable: 1, selector: {}}
         ("replicas: 1", "maxUnavailable: 1", "", None),
         ("replicas: 0", "maxUnavailable: 0", "", None),
         (
+            "replicas: 5",
+            "minAvailable: 2",
+            autoscaler,
+            Some(
+                "2 of 2 pods of Deployment web have to be healthy, so none can be evicted at the \
+                 least scale of their HorizontalPodAutoscaler; set maxUnavailable: 1, or run at \
+                 least 3 pods",
+            ),
+        ),
+        ("{}", "minAvailable: 1", autoscaler, None),
+        (
             "replicas: 2",
             "maxUnavailable: 1",
             daemons,
@@ -104,7 +123,8 @@ spec: {maxUnavailable: 1, selector: {}}
         ),
     ] {
         let replicas = replicas.replace("{}", "paused: false");
-        let text = audit(&chart(&replicas, budget, more), &["-o", "wide"]);
+        let flags = ["-o", "wide", "--fail-on", "warning"];
+        let text = audit(&chart(&replicas, budget, more), &flags);
         let status = if told.is_some() { 3 } else { 0 };
         let case = format!("{replicas}, {budget}: {text}");
         assert!(text.starts_with(&format!("status: {status}\n")), "{case}");

@@ -95,6 +95,7 @@ fn paths() -> Vec<String> {
         path(&listing::SIGNING_REQUESTS),
         path(&listing::CLUSTER_ROLES),
         path(&listing::CLUSTER_ROLE_BINDINGS),
+        path(&listing::AUTOSCALERS),
         format!("{events}&fieldSelector=involvedObject.kind%3DNode"),
     ];
     paths.extend(listing::WORKLOADS.iter().map(path));

@@ -1,4 +1,5 @@
-use nodelife_core::object::IntOrString;
+use nodelife_audit::{Selection, Severity};
+use nodelife_core::object::{Autoscaler, IntOrString};
 
 use super::cluster::{broken, delete, first_pod};
 use super::fixture::Fixture;
@@ -149,4 +150,59 @@ fn a_pod_with_an_owner_that_is_no_controller_is_not_bare() {
     }
     pod.metadata.owner_references = owners.into();
     assert!(!super::finds(&snapshot, "NL-PDB-005"));
+}
+
+/// The six pods of `frontend` under an autoscaler.
+fn scaled(budget: &str, range: (i32, i32), allowed: i32) -> Option<(Severity, String)> {
+    let mut snapshot = super::cluster::healthy();
+    let one = &mut snapshot.budgets[2];
+    one.spec = serde_json::from_str(&format!(
+        "{{{budget}, \"selector\": {{\"matchLabels\": {{\"app\": \"frontend\"}}}}}}"
+    ))
+    .unwrap();
+    one.status.desired_healthy = 6 - allowed;
+    one.status.disruptions_allowed = allowed;
+    let mut autoscaler = Autoscaler::default();
+    autoscaler.metadata.name = "web".into();
+    autoscaler.metadata.namespace = "shop".into();
+    autoscaler.spec.scale_target_ref.api_version = "apps/v1".into();
+    autoscaler.spec.scale_target_ref.kind = "Deployment".into();
+    autoscaler.spec.scale_target_ref.name = "frontend".into();
+    autoscaler.spec.min_replicas = Some(range.0);
+    autoscaler.spec.max_replicas = range.1;
+    snapshot.autoscalers = Some(vec![autoscaler]);
+    let selection = Selection {
+        rules: vec!["NL-PDB-001".into()],
+        ..Selection::default()
+    };
+    let audit = nodelife_audit::audit(&snapshot, &selection, snapshot.taken_at.unwrap());
+    let found = audit.findings.first()?;
+    Some((found.severity, found.message.clone()))
+}
+
+#[test]
+fn a_budget_is_judged_at_the_least_scale_of_its_autoscaler() {
+    let least_2 = "\"minAvailable\": 2";
+    assert_eq!(scaled(least_2, (3, 9), 4), None);
+    let (severity, message) = scaled(least_2, (2, 9), 4).unwrap();
+    assert_eq!(severity, Severity::Warning);
+    assert_eq!(
+        message,
+        "minAvailable: 2: at the least scale of its HorizontalPodAutoscaler, 2 of 2 pods have to be \
+         healthy, so none can be evicted then; set maxUnavailable: 1, or run at least 3 pods"
+    );
+    // It may not be drained now, but it may when there is more to do.
+    let least_6 = "\"minAvailable\": 6";
+    let (severity, message) = scaled(least_6, (6, 9), 0).unwrap();
+    assert_eq!(severity, Severity::Error);
+    assert!(message.ends_with("or run at least 7 pods"), "{message}");
+    // No scale is enough.
+    for range in [(6, 6), (1, 6)] {
+        let (severity, message) = scaled(least_6, range, 0).unwrap();
+        assert_eq!(severity, Severity::Error);
+        assert!(
+            message.ends_with("= 0 evictions allowed, ever"),
+            "{message}"
+        );
+    }
 }

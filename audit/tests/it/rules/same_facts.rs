@@ -305,6 +305,7 @@ fn without(snapshot: &Snapshot, source: Source) -> Snapshot {
         Source::ClusterRoles => snapshot.cluster_roles = None,
         Source::ClusterRoleBindings => snapshot.cluster_role_bindings = None,
         Source::Events => snapshot.events = None,
+        Source::Autoscalers => snapshot.autoscalers = None,
         Source::NodeAuthorizer => snapshot.node_authorizer = None,
         Source::NodeRestriction => snapshot.node_restriction = None,
         Source::Clock => snapshot.clock = Clock::NewestHeartbeat,

@@ -36,6 +36,25 @@ static BUDGET_STATUS: [Field; 7] = [
     field(7, "conditions", Messages(&CONDITION)),
 ];
 
+// --- autoscaling/v2 -----------------------------------------------------------
+
+pub(crate) static AUTOSCALER: [Field; 2] = [
+    field(1, "metadata", Kind::Message(&META)),
+    field(2, "spec", Kind::Message(&AUTOSCALER_SPEC)),
+];
+
+static AUTOSCALER_SPEC: [Field; 3] = [
+    field(1, "scaleTargetRef", Kind::Message(&SCALE_TARGET)),
+    shown(2, "minReplicas", Int),
+    shown(3, "maxReplicas", Int),
+];
+
+static SCALE_TARGET: [Field; 3] = [
+    field(1, "kind", Text),
+    field(2, "name", Text),
+    field(3, "apiVersion", Text),
+];
+
 // --- storage.k8s.io/v1 --------------------------------------------------------
 
 pub(crate) static VOLUME_ATTACHMENT: [Field; 3] = object(&ATTACHMENT_SPEC, &ATTACHMENT_STATUS);

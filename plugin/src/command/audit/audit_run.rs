@@ -123,8 +123,14 @@ impl AuditRun {
             return Ok(());
         }
         let wanted = wanted(&self.args, &self.rules());
-        let unread = snapshot.unread(wanted.sources()).into_iter();
-        let unread: Vec<_> = unread.map(Source::noun).collect();
+        // Without these each rule is checked all the same, at the present scale.
+        let mut needed = wanted.sources().clone();
+        needed.remove(&Source::Autoscalers);
+        let unread: Vec<_> = snapshot
+            .unread(&needed)
+            .into_iter()
+            .map(Source::noun)
+            .collect();
         if unread.is_empty() {
             return Ok(());
         }
@@ -177,6 +183,14 @@ impl AuditRun {
         let wanted = wanted(&self.args, &self.rules());
         let snapshot = input::read(&self.args.input, &wanted, cluster, printer).await?;
         input::check_nodes(&snapshot, &self.selection.nodes, &self.args.input)?;
+        let is_asked =
+            self.args.input.files.is_empty() && wanted.sources().contains(&Source::Autoscalers);
+        let why = snapshot.missing.get(&Source::Autoscalers);
+        if let Some(why) = why.filter(|_| is_asked) {
+            printer.note(format_args!(
+                "budgets are judged at the present scale alone: {why}"
+            ));
+        }
         warn_unknown_label(&self.args, &snapshot, printer);
         let audit = self.judge(&snapshot, self.input.clone());
         Ok((snapshot, audit))
@@ -256,7 +270,7 @@ pub(super) fn wanted(args: &AuditArgs, rules: &[&Rule]) -> Wanted {
     sources.insert(Source::Nodes);
     if sources.contains(&Source::Budgets) {
         // By these NL-PDB-001 knows what a budget can allow; without them it goes by the status.
-        sources.extend([Source::Pods, Source::Workloads]);
+        sources.extend([Source::Pods, Source::Workloads, Source::Autoscalers]);
     }
     if args.outputs.iter().any(|o| o.format == AuditFormat::Html) {
         sources.insert(Source::Pods);

@@ -65,6 +65,7 @@ pub(super) fn samples() -> Vec<Sample> {
     all.extend(volumes());
     all.extend(access());
     all.push(event());
+    all.push(autoscaler());
     all.extend(workloads());
     all
 }
@@ -291,6 +292,15 @@ fn event() -> Sample {
         "involvedObject": {"kind": "Node", "name": "n1"}, "reason": "NodeNotReady",
         "count": 3, "lastTimestamp": "2026-01-02T03:04:05Z", "message": "m"});
     sample(&listing::EVENTS, "default", event, None, read)
+}
+
+fn autoscaler() -> Sample {
+    let spec = json!({
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "minReplicas": 2, "maxReplicas": 5});
+    let read = json!({"spec": spec});
+    let autoscaler = json!({"spec": spec});
+    sample(&listing::AUTOSCALERS, "default", autoscaler, None, read)
 }
 
 /// In the order of `listing::WORKLOADS`.

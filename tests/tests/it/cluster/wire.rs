@@ -94,6 +94,7 @@ async fn protobuf_and_json_decode_to_the_same_objects() {
         both(&cluster, &listing::CLUSTER_ROLES).await,
         both(&cluster, &listing::CLUSTER_ROLE_BINDINGS).await,
         both(&cluster, &listing::EVENTS).await,
+        both(&cluster, &listing::AUTOSCALERS).await,
     ];
     for workloads in &listing::WORKLOADS {
         decoded.push(both(&cluster, workloads).await);

@@ -30,6 +30,7 @@ const OF_AUDIT: &[&str] = &[
     "deployments.apps [] [] [list watch]",
     "events [] [] [list watch]",
     "events.events.k8s.io [] [] [create]",
+    "horizontalpodautoscalers.autoscaling [] [] [list watch]",
     "jobs.batch [] [] [list watch]",
     "nodes [] [] [list watch]",
     "persistentvolumes [] [] [list watch]",
