@@ -22,6 +22,8 @@ pub struct Policies {
     pub agents: Vec<Agent>,
     /// The mode of the rule `agents`.
     pub agent_mode: Mode,
+    /// The mode of the rule `drainSafety`.
+    pub drain_safety: Mode,
 }
 
 impl Default for Policies {
@@ -32,6 +34,7 @@ impl Default for Policies {
             tolerations: Tolerations::default(),
             agents: Vec::new(),
             agent_mode: Mode::default(),
+            drain_safety: Mode::Off,
         }
     }
 }
@@ -54,6 +57,7 @@ impl Policies {
     pub fn mode(&self, rule: AdmissionRule) -> Mode {
         match rule {
             AdmissionRule::Agents => self.agent_mode,
+            AdmissionRule::DrainSafety => self.drain_safety,
             rule => self.node_restriction.mode(rule),
         }
     }

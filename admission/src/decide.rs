@@ -3,7 +3,7 @@
 use crate::config::Policies;
 use crate::decision::{Decision, Evaluation, Interrupted, Verdict};
 use crate::lookup::{Lookup, LookupResult, Lookups};
-use crate::policy::{agent, node_restriction, tolerations};
+use crate::policy::{agent, drain_safety, node_restriction, tolerations};
 use crate::review::{AdmissionPhase, Request};
 use crate::rule::Mode;
 
@@ -23,6 +23,10 @@ pub fn decide(
         .and_then(|()| match policies.agent_mode {
             Mode::Off => Ok(()),
             _ => agent::check(request, &policies.agents, lookups),
+        })
+        .and_then(|()| match policies.drain_safety {
+            Mode::Off => Ok(()),
+            _ => drain_safety::check(request),
         });
     match checked {
         Ok(()) => {}

@@ -34,6 +34,9 @@ named! {
         Agents = "agents",
         /// Not of NodeRestriction either.
         #[serde(skip)]
+        DrainSafety = "drainSafety",
+        /// Not of NodeRestriction either.
+        #[serde(skip)]
         Tolerations = "tolerations",
     }
 }

@@ -27,6 +27,7 @@ impl Default for ObjectNames {
                 "nodelife-labelled-tokens",
                 "nodelife-tolerations",
                 "nodelife-agents",
+                "nodelife-drain-safety",
             ]
             .map(str::to_owned)
             .into(),

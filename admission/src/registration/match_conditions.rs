@@ -43,6 +43,14 @@ pub(super) fn is_named() -> MatchCondition {
     }
 }
 
+/// What tells of a budget said so when its spec was written.
+pub(super) fn changes_spec() -> MatchCondition {
+    MatchCondition {
+        name: "changes-spec",
+        expression: "request.operation == 'CREATE' || object.?spec != oldObject.?spec".to_owned(),
+    }
+}
+
 /// The conditions of NodeRestriction, in the order of their cost.
 pub(super) fn node_restriction(policies: &Policies) -> Vec<MatchCondition> {
     let on = |rule| policies.mode(rule) != Mode::Off;

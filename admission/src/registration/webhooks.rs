@@ -38,6 +38,8 @@ pub enum Webhook {
     NodeRestriction,
     /// The writes of agents.
     Agents,
+    /// Budgets, whoever writes them.
+    DrainSafety,
 }
 
 /// The webhook configurations that `policies` need, without a `caBundle`: `certs` owns that field.
@@ -71,13 +73,14 @@ pub fn registered_resource(name: &str) -> Option<&'static str> {
 }
 
 impl Webhook {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::NodeTokens,
         Self::NodeRestriction,
         Self::ExemptTokens,
         Self::LabelledTokens,
         Self::Tolerations,
         Self::Agents,
+        Self::DrainSafety,
     ];
 
     pub fn name(self) -> &'static str {
@@ -88,6 +91,7 @@ impl Webhook {
             Self::LabelledTokens => "labelled-node-tokens.nodelife.dev",
             Self::NodeRestriction => "node-restriction.nodelife.dev",
             Self::Agents => "agents.nodelife.dev",
+            Self::DrainSafety => "drain-safety.nodelife.dev",
         }
     }
 
@@ -100,11 +104,15 @@ impl Webhook {
             }
             Self::NodeRestriction => restricted(policies).next().is_some(),
             Self::Agents => on(AdmissionRule::Agents) && !policies.agents.is_empty(),
+            Self::DrainSafety => on(AdmissionRule::DrainSafety),
         }
     }
 
     fn is_mutating(self) -> bool {
-        !matches!(self, Self::NodeRestriction | Self::Agents)
+        !matches!(
+            self,
+            Self::NodeRestriction | Self::Agents | Self::DrainSafety
+        )
     }
 
     /// The conditions that a request must meet to be sent. None of them is false for a request that
@@ -117,6 +125,7 @@ impl Webhook {
             }
             Self::NodeRestriction => match_conditions::node_restriction(policies),
             Self::Agents => vec![match_conditions::is_agent(&policies.agents)],
+            Self::DrainSafety => vec![match_conditions::changes_spec()],
         }
     }
 
@@ -132,6 +141,7 @@ impl Webhook {
             Self::LabelledTokens => "nodelife-labelled-tokens",
             Self::Tolerations => "nodelife-tolerations",
             Self::Agents => "nodelife-agents",
+            Self::DrainSafety => "nodelife-drain-safety",
         };
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
@@ -183,6 +193,7 @@ impl Webhook {
             }
             Self::NodeRestriction => restricted(policies).collect(),
             Self::Agents => agents(policies),
+            Self::DrainSafety => vec![namespaced("policy", &["poddisruptionbudgets"], &CHANGES)],
         }
     }
 

@@ -8,6 +8,7 @@
 )]
 
 mod agents;
+mod drain_safety;
 mod found;
 mod hardening;
 mod reading;

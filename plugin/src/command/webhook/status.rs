@@ -22,7 +22,7 @@ const OTHERS: [&[&str]; 2] = [
         "nodelife-labelled-tokens",
         "nodelife-tolerations",
     ],
-    &["nodelife-agents"],
+    &["nodelife-agents", "nodelife-drain-safety"],
 ];
 const GROUP: &str = "admissionregistration.k8s.io";
 const CONFIGURATIONS: [Resource; 2] = [

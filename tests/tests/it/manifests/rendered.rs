@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use nodelife_admission::{Policies, webhook_configurations};
+use nodelife_admission::{Mode, Policies, webhook_configurations};
 use nodelife_tests::installation::{NODE_RESTRICTION, manifests};
 use nodelife_tests::program::GoProgram;
 use serde_json::{Value, json};
@@ -71,8 +71,15 @@ fn the_webhooks_are_those_of_the_policies() {
     };
     let (agents, default) = (policies("overlays/agents"), policies("."));
     assert_eq!(agents.agents, default.agents);
+    let drains = policies("overlays/drain-safety");
+    let expected = Policies {
+        drain_safety: Mode::Warn,
+        ..default.clone()
+    };
+    assert_eq!(drains, expected);
     for (folder, policies) in [
         (".", default),
+        ("overlays/drain-safety", drains),
         (NODE_RESTRICTION, Policies::default()),
         ("overlays/agents", agents),
     ] {
@@ -113,6 +120,7 @@ fn every_overlay_gives_certs_the_configurations_by_name() {
         "nodelife-labelled-tokens",
         "nodelife-tolerations",
         "nodelife-agents",
+        "nodelife-drain-safety",
     ];
     for folder in folders() {
         let text = render(&folder);
