@@ -126,7 +126,7 @@ fn early_driver(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn is_out_of_service(node: &Node) -> bool {
+pub(super) fn is_out_of_service(node: &Node) -> bool {
     let mut taints = node.spec.taints.iter();
     taints.any(|taint| taint.key == OUT_OF_SERVICE)
 }

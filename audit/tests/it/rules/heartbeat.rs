@@ -1,3 +1,7 @@
+use nodelife_core::object::Taint;
+use nodelife_core::snapshot::Snapshot;
+use serde_json::json;
+
 use super::cluster::{ago, condition, configure, event, heartbeat};
 use super::fixture::Fixture;
 
@@ -93,7 +97,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
 ];
 
-fn messages(snapshot: &nodelife_core::snapshot::Snapshot) -> Vec<(String, String)> {
+fn messages(snapshot: &Snapshot) -> Vec<(String, String)> {
     let selection = nodelife_audit::Selection::default();
     let late = nodelife_audit::audit(snapshot, &selection, jiff::Timestamp::MAX);
     let found = late.findings.into_iter();
@@ -150,6 +154,66 @@ fn a_single_node_is_no_cluster() {
     ] {
         assert!(!found.contains(&rule.to_owned()), "{found:?}");
     }
+}
+
+/// A volume that other nodes may use too keeps no replacement off them.
+#[test]
+fn pods_with_volumes_on_a_dead_node_are_counted() {
+    let mut snapshot = super::cluster::healthy();
+    condition(&mut snapshot, 0, "Ready", "Unknown", 60);
+    let node = snapshot.nodes[0].metadata.name.clone();
+    snapshot.pods.clear();
+    for (name, mode) in [
+        ("db", "ReadWriteOnce"),
+        ("web", "ReadWriteMany"),
+        ("free", ""),
+    ] {
+        let claims = if mode.is_empty() {
+            json!([])
+        } else {
+            json!([{"name": "data", "persistentVolumeClaim": {"claimName": name}}])
+        };
+        snapshot.pods.push(serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name, "controller": true}
+            ]},
+            "spec": {"nodeName": node, "volumes": claims},
+            "status": {"phase": "Running"},
+        })).unwrap());
+        snapshot.volumes.get_or_insert_default().push(
+            serde_json::from_value(json!({
+                "metadata": {"name": name, "uid": name},
+                "spec": {"accessModes": [mode], "claimRef": {"namespace": "shop", "name": name}},
+            }))
+            .unwrap(),
+        );
+    }
+    let says = |snapshot: &Snapshot| {
+        let found = messages(snapshot)
+            .into_iter()
+            .find(|(rule, _)| rule == "NL-HB-002");
+        found.unwrap().1
+    };
+    let text =
+        "; 1 pod with volumes will not move without the taint node.kubernetes.io/out-of-service";
+    assert!(says(&snapshot).contains(text), "{}", says(&snapshot));
+    snapshot.pods[1].metadata.owner_references = serde_json::from_value(json!([
+        {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "web", "controller": true}
+    ])).unwrap();
+    assert!(
+        says(&snapshot).contains("; 2 pods with volumes"),
+        "{}",
+        says(&snapshot)
+    );
+    snapshot.nodes[0].spec.taints = vec![Taint {
+        key: "node.kubernetes.io/out-of-service".into(),
+        ..Taint::default()
+    }];
+    assert!(
+        !says(&snapshot).contains("with volumes"),
+        "{}",
+        says(&snapshot)
+    );
 }
 
 #[test]
