@@ -9,8 +9,10 @@
 
 mod spread;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 
 use crate::object::{Node, PersistentVolume, Pod, PodAffinityTerm};
 use crate::quantity::Quantity;
@@ -27,18 +29,23 @@ type Room = BTreeMap<Str, i128>;
 /// The nodes that stay, and what they have left.
 #[derive(Clone, Debug)]
 pub struct Placement<'a> {
+    /// The emptiest first.
     hosts: Vec<Candidate<'a>>,
     /// The nodes that are drained, with the pods that have not left them.
     drained: Vec<Candidate<'a>>,
     /// By namespace and name of their claim.
-    volumes: BTreeMap<(&'a str, &'a str), &'a PersistentVolume>,
+    volumes: Rc<BTreeMap<(&'a str, &'a str), &'a PersistentVolume>>,
 }
 
 #[derive(Clone, Debug)]
 struct Candidate<'a> {
     node: &'a Node,
-    free: Room,
-    pods: Vec<&'a Pod>,
+    free: Rc<Room>,
+    pods: Rc<Vec<&'a Pod>>,
+    /// Whether a pod here keeps others away.
+    repels: bool,
+    /// The shares that are left, the greatest first, and its place among the nodes.
+    rank: (Reverse<i128>, usize),
     /// The part of `free` that replacements were given.
     given: Room,
     /// Pods whose replacements were put here.
@@ -132,11 +139,12 @@ impl<'a> Placement<'a> {
             on_node.entry(node).or_default().push(pod);
         }
         let mut requests = ByContainers::new(request::requests);
-        let all = nodes.iter().map(|node| {
+        let all = nodes.iter().enumerate().map(|(i, node)| {
             let pods = on_node.remove(node.metadata.name.as_str());
-            Candidate::new(node, pods.unwrap_or_default(), &mut requests)
+            Candidate::new((i, node), pods.unwrap_or_default(), &mut requests)
         });
-        let (drained, hosts) = all.partition(|host| drained.contains(&host.node.metadata.name));
+        let mut hosts: Vec<_> = all.collect();
+        hosts.sort_by_key(|host| host.rank);
         let volumes = volumes
             .iter()
             .filter_map(|volume| {
@@ -144,39 +152,52 @@ impl<'a> Placement<'a> {
                 Some(((claim.namespace.as_str(), claim.name.as_str()), volume))
             })
             .collect();
+        let volumes = Rc::new(volumes);
+        let all = Self {
+            hosts,
+            drained: Vec::new(),
+            volumes,
+        };
+        all.without(drained)
+    }
+
+    /// The same, where these are drained too.
+    #[must_use]
+    pub fn without(&self, drained: &[Str]) -> Self {
+        let hosts = self.hosts.iter().cloned();
+        let (leaving, hosts) = hosts.partition(|host| drained.contains(&host.node.metadata.name));
+        let mut drained = self.drained.clone();
+        drained.extend::<Vec<_>>(leaving);
         Self {
             hosts,
             drained,
-            volumes,
+            volumes: Rc::clone(&self.volumes),
         }
     }
 
     /// Finds a place for the replacement of `pod`, and holds it for what comes after.
     pub fn place(&mut self, pod: &'a Pod) -> Result<(), Unschedulable> {
         for host in &mut self.drained {
-            host.pods
-                .retain(|other| other.metadata.uid != pod.metadata.uid);
+            let pods = Rc::make_mut(&mut host.pods);
+            pods.retain(|other| other.metadata.uid != pod.metadata.uid);
         }
         let wanted = wanted(pod);
         let uneven = spreads(pod, &self.hosts, &self.drained, true);
         let mut obstacles: BTreeMap<Reason, usize> = BTreeMap::new();
-        let mut best: Option<(usize, i128)> = None;
-        for (i, host) in self.hosts.iter().enumerate() {
-            if let Some(obstacle) = self.obstacle(host, pod, &wanted, (&uneven, true)) {
+        // The emptiest that takes it, as the scheduler's default scores have it.
+        let takes = self.hosts.iter().position(|host| {
+            let obstacle = self.obstacle(host, pod, &wanted, (&uneven, true));
+            let takes = obstacle.is_none();
+            if let Some(obstacle) = obstacle {
                 *obstacles.entry(obstacle).or_default() += 1;
-                continue;
             }
-            // The emptiest, as the scheduler's default scores have it.
-            let left = host.thousandths_left();
-            if best.is_none_or(|(_, most)| left > most) {
-                best = Some((i, left));
-            }
-        }
-        if let Some(host) = best.and_then(|(i, _)| self.hosts.get_mut(i)) {
-            for (name, amount) in wanted {
-                *host.given.entry(name).or_default() += amount;
-            }
-            host.moved.push(pod);
+            takes
+        });
+        if let Some(i) = takes {
+            let mut host = self.hosts.remove(i);
+            host.give(pod, wanted);
+            let place = self.hosts.partition_point(|other| other.rank < host.rank);
+            self.hosts.insert(place, host);
             return Ok(());
         }
         let even = spreads(pod, &self.hosts, &self.drained, false);
@@ -235,7 +256,12 @@ impl<'a> Placement<'a> {
 
     /// Whether required anti-affinity keeps the pod and a pod near `node` apart, in either direction.
     fn crowds(&self, node: &Node, pod: &Pod, moved: bool) -> bool {
-        self.hosts.iter().any(|host| {
+        let repels_others = terms(pod).next().is_some();
+        let mut hosts = self.hosts.iter();
+        hosts.any(|host| {
+            if !repels_others && !host.repels {
+                return false;
+            }
             let near = |term: &PodAffinityTerm| {
                 let value = |node: &Node| {
                     let labels = &node.metadata.labels;
@@ -292,7 +318,11 @@ fn likes(pod: &Pod, node: &Node) -> bool {
 }
 
 impl<'a> Candidate<'a> {
-    fn new(node: &'a Node, pods: Vec<&'a Pod>, requests: &mut ByContainers<'a>) -> Self {
+    fn new(
+        (place, node): (usize, &'a Node),
+        pods: Vec<&'a Pod>,
+        requests: &mut ByContainers<'a>,
+    ) -> Self {
         let amounts = node.status.allocatable.iter();
         let mut free: Room = amounts
             .filter_map(|(name, text)| Some((name.clone(), Quantity::parse(text).ok()?.nano())))
@@ -302,13 +332,27 @@ impl<'a> Candidate<'a> {
                 *free.entry(name.clone()).or_default() -= amount.nano();
             }
         }
-        Self {
+        let mut host = Self {
             node,
-            free,
-            pods,
+            free: Rc::new(free),
+            repels: pods.iter().any(|pod| terms(pod).next().is_some()),
+            pods: Rc::new(pods),
+            rank: (Reverse(0), place),
             given: Room::new(),
             moved: Vec::new(),
+        };
+        host.rank.0 = Reverse(host.thousandths_left());
+        host
+    }
+
+    /// Takes the replacement of `pod`.
+    fn give(&mut self, pod: &'a Pod, wanted: Room) {
+        for (name, amount) in wanted {
+            *self.given.entry(name).or_default() += amount;
         }
+        self.moved.push(pod);
+        self.repels |= terms(pod).next().is_some();
+        self.rank.0 = Reverse(self.thousandths_left());
     }
 
     fn closed_to(&self, pod: &Pod) -> Option<Reason> {
