@@ -30,7 +30,7 @@ pub struct InventoryContext<'a> {
     /// Why pods go last that much depends on, by UID.
     pub essential: &'a BTreeMap<Str, String>,
     /// Pods by which budgets are judged: all that the budgets of the nodes' pods
-    /// select, as far as known.
+    /// select, as far as known. In the order of their namespaces.
     pub pods: &'a [Pod],
     pub now: Timestamp,
 }
@@ -92,13 +92,24 @@ pub fn inventory<'a>(
 ) -> Vec<InventoryItem> {
     let mut items: Vec<InventoryItem> = pods
         .into_iter()
-        .map(|pod| inspect(pod, policy, context))
+        .map(|pod| {
+            let pods = of_namespace(context.pods, &pod.metadata.namespace);
+            inspect(pod, policy, InventoryContext { pods, ..context })
+        })
         .collect();
     items.sort_by_cached_key(|item| {
         let meta = &item.pod.metadata;
         (meta.namespace.clone(), meta.name.clone())
     });
     items
+}
+
+/// Budgets and controllers have to do with the pods of their namespace alone.
+fn of_namespace<'a>(pods: &'a [Pod], namespace: &Str) -> &'a [Pod] {
+    let before = pods.partition_point(|pod| pod.metadata.namespace < *namespace);
+    let (_, pods) = pods.split_at(before);
+    let end = pods.partition_point(|pod| pod.metadata.namespace == *namespace);
+    pods.split_at(end).0
 }
 
 fn verdict(
@@ -203,13 +214,14 @@ fn consequences(
 ) {
     let controller = pod.metadata.controller();
     let workload = controller.and_then(|one| context.workloads.workload(&one.uid));
-    warnings.extend(workload.and_then(|workload| {
+    let jobs = workload.filter(|workload| workload.kind == WorkloadKind::Job);
+    warnings.extend(jobs.and_then(|job| {
         let here = context.pods.iter().filter(|other| {
             other.metadata.controller().map(|c| &c.uid) == controller.map(|c| &c.uid)
                 && other.spec.node_name == pod.spec.node_name
                 && !other.is_terminal()
         });
-        failed_job(workload, here.count().max(1))
+        failed_job(job, here.count().max(1))
     }));
     if let Some(workload) = workload
         && let Some(why) = workload.status.creation_failure()
@@ -305,13 +317,11 @@ fn failed_job(job: &Workload, evictions: usize) -> Option<String> {
             )
         },
     );
-    (job.kind == WorkloadKind::Job).then(|| {
-        format!(
-            "Job {} fails {then}: {why}; wait-completed lets it finish (--pod-rule, or label \
-             cluster.x-k8s.io/drain)",
-            job.metadata.name
-        )
-    })
+    Some(format!(
+        "Job {} fails {then}: {why}; wait-completed lets it finish (--pod-rule, or label \
+         cluster.x-k8s.io/drain)",
+        job.metadata.name
+    ))
 }
 
 /// The flags that are missing; those that were given become warnings.

@@ -28,7 +28,10 @@ pub use machine::{
     Tracked, Unevictable,
 };
 pub use options::{Bypass, Consent, DrainOptions, Earlier, InUse, PodFilter, PodPolicy, Share};
-pub use plan::{Action, DrainPlan, Estimate, PlanContext, PlanOptions, PlannedPod, Seconds};
+pub use plan::{
+    Action, Answer, AnswerReason, DrainPlan, DrainableReport, Estimate, NodeAnswer, PlanContext,
+    PlanOptions, PlannedPod, Seconds,
+};
 pub use return_reason::ReturnReason;
 pub use scope::{EvictionSettings, PlanScope, SavedPlan};
 pub use store::Store;

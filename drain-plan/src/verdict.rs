@@ -112,15 +112,23 @@ impl MissingFlag {
         }
     }
 
+    /// The flag that allows the eviction, if one does.
+    pub fn flag(&self) -> Option<&'static str> {
+        match self {
+            Self::Unprotect(_) | Self::NotPlanned => None,
+            Self::DeleteEmptyDir { .. } => Some("--delete-emptydir-data"),
+            Self::NoController { .. } | Self::ControllerGone { .. } => Some("--force"),
+        }
+    }
+
     /// The flag that allows the eviction, or another way out.
     pub fn remedy(&self) -> String {
-        match self {
-            Self::Unprotect(annotation) => {
+        match (self, self.flag()) {
+            (_, Some(flag)) => format!("use {flag}"),
+            (Self::Unprotect(annotation), None) => {
                 format!("remove the annotation {annotation} or omit --respect-annotations")
             }
-            Self::DeleteEmptyDir { .. } => "use --delete-emptydir-data".to_owned(),
-            Self::NoController { .. } | Self::ControllerGone { .. } => "use --force".to_owned(),
-            Self::NotPlanned => "make and approve a new plan".to_owned(),
+            (_, None) => "make and approve a new plan".to_owned(),
         }
     }
 }
@@ -193,6 +201,25 @@ impl Impossible {
             | Self::BarePods { budget, .. }
             | Self::SyncFailed { budget, .. } => Some(budget),
         }
+    }
+
+    /// Who can change what prevents the eviction; none where the text names the object of an operator.
+    pub fn who(&self) -> Option<String> {
+        let several = matches!(self, Self::SeveralBudgets(_));
+        let BudgetKey { namespace, name } = match self {
+            Self::SeveralBudgets(budgets) => &budgets.first()?.key,
+            _ => self.budget()?,
+        };
+        Some(if several {
+            format!(
+                "who may delete poddisruptionbudgets in namespace {namespace} can remove all but one"
+            )
+        } else {
+            format!(
+                "who may patch poddisruptionbudgets in namespace {namespace} can change it: kubectl \
+                 edit pdb {name} -n {namespace}"
+            )
+        })
     }
 }
 

@@ -87,10 +87,9 @@ pub(super) struct Schedule<'a> {
 }
 
 impl Schedule<'_> {
-    /// Estimates the time of the drain; `pods` are all that is known. Fails where pods have to wait
-    /// for replacements of which nothing tells how long they take.
-    pub(super) fn estimate(&self, pods: &[Pod]) -> Result<Estimate, String> {
-        let start_ups = StartupTimes::of(pods);
+    /// Estimates the time of the drain. Fails where pods have to wait for replacements of which
+    /// nothing tells how long they take.
+    pub(super) fn estimate(&self, start_ups: &StartupTimes<'_>) -> Result<Estimate, String> {
         let replaced = |pod: &Pod| {
             let typical = start_ups.typical(&pod.metadata.controller()?.uid)?;
             Some(typical.took.saturating_add(TURNAROUND))
@@ -112,7 +111,7 @@ impl Schedule<'_> {
         let terminating = |node: &Str| self.terminating.get(node).copied().unwrap_or(0);
         let most = self.run(replaced, stops, terminating, false);
         let (Some(least), Some(most)) = (least, most) else {
-            return Err(self.unknown_start_ups(&start_ups));
+            return Err(self.unknown_start_ups(start_ups));
         };
         let mut basis: Vec<String> = Vec::new();
         for PlannedEviction { pod, share, .. } in self.leaving {
@@ -281,7 +280,7 @@ mod tests {
                 now: Timestamp::UNIX_EPOCH,
             },
         };
-        let estimate = schedule.estimate(pods).ok()?;
+        let estimate = schedule.estimate(&StartupTimes::of(pods)).ok()?;
         Some((
             estimate.min_seconds.rounded(),
             estimate.max_seconds.rounded(),

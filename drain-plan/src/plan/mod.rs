@@ -1,5 +1,6 @@
 //! `DrainPlan`: what a drain would do with each pod, in which wave, and why.
 
+mod answer;
 mod context;
 mod control_plane;
 mod duration;
@@ -17,7 +18,7 @@ use serde::Serialize;
 
 use super::inventory::InventoryItem;
 use super::scope::{EvictionSettings, PlanScope, workload_of};
-use super::verdict::{Impossible, PodVerdict, SkipReason, WaitReason};
+use super::verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};
 use crate::options::tier;
 use control_plane::quorum_warnings;
 use estimate::{PlannedEviction, Schedule};
@@ -25,12 +26,12 @@ use nodelife_core::disruption::{
     BudgetKey, BudgetName, Budgets, EvictionDecision, Exemption, ImplicitBudget, unknown_keeper,
 };
 use nodelife_core::format::count;
-use nodelife_core::scheduling::Placement;
 use nodelife_core::text::Str;
 use nodelife_core::workload::{Workloads, is_of_group};
-use obstacles::obstacles;
+use obstacles::{held, obstacles};
 use waves::{Allowance, Waves};
 
+pub use answer::{Answer, AnswerReason, DrainableReport, NodeAnswer};
 pub use context::{PlanContext, PlanOptions};
 pub use duration::{Estimate, Seconds};
 
@@ -63,6 +64,9 @@ pub struct DrainPlan {
     /// Why there is no estimate: what blocks the drain, for how long nobody knows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub no_estimate: Vec<String>,
+    /// What it waits for, nobody knows how long: a part of `no_estimate`.
+    #[serde(skip)]
+    pub waits: Vec<String>,
     /// Warnings about nodes that host etcd or the control plane.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -103,6 +107,9 @@ pub struct PlannedPod {
     pub wave: Option<u32>,
     /// Why.
     pub reason: String,
+    /// The flags that are missing.
+    #[serde(skip)]
+    pub needs: Vec<MissingFlag>,
     /// The budget that has a say, as namespace/name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
@@ -115,13 +122,20 @@ pub struct PlannedPod {
     pub warnings: Vec<String>,
 }
 
+impl PlannedPod {
+    /// Its namespace and name.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
 /// The pods whose replacement no other node takes, and why, by UID.
 fn unschedulable(
     context: &PlanContext<'_>,
     drained: &[Str],
     leaving: &[PlannedEviction<'_>],
 ) -> BTreeMap<Str, String> {
-    let mut placement = Placement::new(context.nodes, context.pods, context.volumes, drained);
+    let mut placement = context.places(drained);
     leaving
         .iter()
         // What ended, or has nothing to bring it back, needs no place.
@@ -216,9 +230,11 @@ impl DrainPlan {
         let mut nowhere = outlook.map_or_else(BTreeMap::new, |context| {
             unschedulable(context, &nodes, &leaving)
         });
-        let mut no_estimate = outlook.map_or_else(Vec::new, |outlook| {
+        let waits = outlook.map_or_else(Vec::new, |outlook| {
             obstacles(items, &leaving, budgets, outlook, &nowhere, options)
         });
+        let held = outlook.and_then(|_| held(items)).into_iter();
+        let mut no_estimate: Vec<String> = held.chain(waits.iter().cloned()).collect();
         let schedule = Schedule {
             nodes: &nodes,
             leaving: &leaving,
@@ -228,7 +244,7 @@ impl DrainPlan {
         let estimate =
             outlook
                 .filter(|_| no_estimate.is_empty())
-                .and_then(|outlook| match schedule.estimate(outlook.pods) {
+                .and_then(|outlook| match schedule.estimate(outlook.start_ups()) {
                     Ok(estimate) => Some(estimate),
                     Err(why) => {
                         no_estimate.push(why);
@@ -249,20 +265,13 @@ impl DrainPlan {
             waves: foreseen.then(|| wave_of.values().copied().max().unwrap_or(0)),
             estimate,
             no_estimate,
+            waits,
             warnings: outlook.map_or_else(Vec::new, |outlook| {
                 quorum_warnings(&nodes, outlook.nodes, outlook.pods)
             }),
             nodes,
             refused: Vec::new(),
-            impossible: items
-                .iter()
-                .filter_map(|item| match &item.verdict {
-                    PodVerdict::Impossible(why) | PodVerdict::Refuse(_, Some(why)) => {
-                        Some((item.pod.metadata.uid.clone(), why.clone()))
-                    }
-                    _ => None,
-                })
-                .collect(),
+            impossible: items.iter().filter_map(impossible).collect(),
             pods,
             digest: String::new(),
             eviction: options.eviction.clone(),
@@ -314,6 +323,15 @@ impl DrainPlan {
     }
 }
 
+fn impossible(item: &InventoryItem) -> Option<(Str, Impossible)> {
+    match &item.verdict {
+        PodVerdict::Impossible(why) | PodVerdict::Refuse(_, Some(why)) => {
+            Some((item.pod.metadata.uid.clone(), why.clone()))
+        }
+        _ => None,
+    }
+}
+
 /// The milliseconds until the last pod of each node has to be gone that terminates already.
 fn terminating(items: &[InventoryItem], now: Timestamp) -> BTreeMap<Str, u64> {
     let mut left: BTreeMap<Str, u64> = BTreeMap::new();
@@ -336,6 +354,10 @@ fn planned(
     eviction: &EvictionSettings,
 ) -> PlannedPod {
     let meta = &item.pod.metadata;
+    let needs = match &item.verdict {
+        PodVerdict::Refuse(needs, _) => needs.clone(),
+        _ => Vec::new(),
+    };
     let (action, reason, budget) = match &item.verdict {
         PodVerdict::Skip(skip) => (Action::Skip, skip.to_string(), None),
         PodVerdict::Await(awaited) => (Action::Wait, awaited.to_string(), None),
@@ -367,6 +389,7 @@ fn planned(
         losses: item.losses.clone(),
         wave,
         reason,
+        needs,
         budget: budget.map(|key| key.to_string()),
         unschedulable,
         warnings: item.warnings.clone(),

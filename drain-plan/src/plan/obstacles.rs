@@ -15,7 +15,19 @@ use nodelife_core::format::{count, list};
 use nodelife_core::object::{Meta, Node};
 use nodelife_core::text::Str;
 
-/// Why nobody can tell when the last pod is gone; empty if the estimate holds.
+/// How many pods are refused.
+pub(super) fn held(items: &[InventoryItem]) -> Option<String> {
+    let held = |item: &&InventoryItem| {
+        matches!(
+            item.verdict,
+            PodVerdict::Refuse(..) | PodVerdict::Impossible(_)
+        )
+    };
+    let number = items.iter().filter(held).count();
+    (number > 0).then(|| format!("{} cannot be evicted", count(number, "pod")))
+}
+
+/// Why nobody can tell when the last of the other pods is gone; empty if the estimate holds.
 pub(super) fn obstacles(
     items: &[InventoryItem],
     leaving: &[PlannedEviction<'_>],
@@ -25,18 +37,7 @@ pub(super) fn obstacles(
     options: &PlanOptions,
 ) -> Vec<String> {
     let now = options.now;
-    let held = |item: &&InventoryItem| {
-        matches!(
-            item.verdict,
-            PodVerdict::Refuse(..) | PodVerdict::Impossible(_)
-        )
-    };
-    let mut found = Vec::new();
-    match items.iter().filter(held).count() {
-        0 => {}
-        number => found.push(format!("{} cannot be evicted", count(number, "pod"))),
-    }
-    found.extend(silent_nodes(leaving, context.nodes, now));
+    let mut found = silent_nodes(leaving, context.nodes, now);
     let mut told = BTreeSet::new();
     for item in items {
         let text = match &item.verdict {

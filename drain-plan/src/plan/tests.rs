@@ -50,11 +50,7 @@ fn plan_for(
             now: options.now,
         },
     );
-    let outlook = PlanContext {
-        nodes: &nodes,
-        pods,
-        volumes: &[],
-    };
+    let outlook = PlanContext::new(&nodes, pods, &[]);
     let drained = vec!["n".into()];
     DrainPlan::new(drained, &items, budgets, None, &options, Some(&outlook))
 }

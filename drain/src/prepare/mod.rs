@@ -1,5 +1,6 @@
 //! Prepares a drain: reads the cluster, plans and refuses; nothing is changed yet.
 
+mod alone;
 mod options;
 mod pods;
 mod refuse;
@@ -26,6 +27,7 @@ use crate::warnings::{warn_budgets_unreadable, warn_leaving};
 use refuse::refuse;
 use rights::{forbidden_namespace, may_remove_pods, missing_permission};
 
+pub use alone::drainable;
 pub use pods::{PodSettings, prepare_pods};
 pub use rights::is_forbidden;
 

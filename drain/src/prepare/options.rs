@@ -8,7 +8,8 @@ use nodelife_cluster::Cluster;
 use nodelife_core::go_duration::TimeLimit;
 use nodelife_core::text::Str;
 use nodelife_drain_plan::{
-    Bypass, Consent, DrainOptions, DrainPlan, EvictionSettings, PlanOptions, PodFilter, PodPolicy,
+    Bypass, Consent, DrainOptions, DrainPlan, EvictionSettings, PlanContext, PlanOptions,
+    PodFilter, PodPolicy,
 };
 use tokio::time::Instant;
 
@@ -125,6 +126,16 @@ impl DrainRequest {
 
     /// The plan for what is in view.
     pub(crate) fn plan(&self, view: &ClusterView, now: Timestamp) -> DrainPlan {
+        self.plan_in(view, view.plan_context().as_ref(), now)
+    }
+
+    /// The same, in a context that plans of the same cluster share.
+    pub(super) fn plan_in(
+        &self,
+        view: &ClusterView,
+        context: Option<&PlanContext<'_>>,
+        now: Timestamp,
+    ) -> DrainPlan {
         let (machine, eviction) = self.settings.options();
         let options = PlanOptions {
             eviction,
@@ -132,7 +143,12 @@ impl DrainRequest {
             concurrency: machine.concurrency,
             now,
         };
-        view.plan(&machine.policy, machine.implicit.as_ref(), &options)
+        view.plan(
+            &machine.policy,
+            machine.implicit.as_ref(),
+            &options,
+            context,
+        )
     }
 
     /// The options of the state machine.

@@ -84,7 +84,8 @@ pub async fn prepare_pods(
         concurrency: 1,
         now: cluster.clock().now(),
     };
-    let plan = view.plan(&policy, Some(&implicit), &options);
+    let context = view.plan_context();
+    let plan = view.plan(&policy, Some(&implicit), &options, context.as_ref());
     let status = refuse(&plan, reporter);
     if status != DrainStatus::Done {
         return Ok(Prepared::Refused {

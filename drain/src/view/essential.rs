@@ -153,6 +153,9 @@ impl ClusterView {
 
     /// The UIDs of the Ready pods that are meant, where all of them are on drained nodes.
     fn last_of(&self, is_meant: impl Fn(&Pod) -> bool) -> Vec<Str> {
+        if !self.all_pods().any(&is_meant) {
+            return Vec::new();
+        }
         let pods = self.objects.iter().flat_map(|objects| &objects.pods);
         let ready: Vec<&Pod> = pods.filter(|pod| pod.is_ready() && is_meant(pod)).collect();
         if ready

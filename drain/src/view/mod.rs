@@ -7,7 +7,9 @@ pub(crate) mod surroundings;
 mod sync;
 pub(crate) mod watches;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::{ApiError, Cluster, listing};
@@ -51,7 +53,9 @@ pub(crate) struct ClusterView {
     /// allow at best is judged by them.
     budget_pods: Vec<Pod>,
     /// Where the pods could go, as far as that was read.
-    objects: Option<ClusterObjects>,
+    pub(crate) objects: Option<Arc<ClusterObjects>>,
+    /// Whether `objects` has all pods, in the order of their namespaces.
+    is_snapshot: bool,
 }
 
 impl ClusterView {
@@ -93,6 +97,7 @@ impl ClusterView {
             unwatched: Vec::new(),
             budget_pods: Vec::new(),
             objects: None,
+            is_snapshot: false,
         }
     }
 
@@ -140,7 +145,9 @@ impl ClusterView {
     }
 
     /// The scene that a snapshot holds.
-    pub(crate) fn of(snapshot: Snapshot, nodes: Vec<Node>) -> Self {
+    pub(crate) fn of(mut snapshot: Snapshot, nodes: Vec<Node>) -> Self {
+        let namespace = |pod: &Pod| pod.metadata.namespace.clone();
+        snapshot.pods.sort_by_cached_key(namespace);
         let on = |node: &Node| {
             let name = &node.metadata.name;
             let pods = snapshot.pods.iter();
@@ -162,16 +169,25 @@ impl ClusterView {
                 ..Store::default()
             },
             budgets_unreadable,
-            budget_pods: snapshot.pods.clone(),
-            objects: Some(ClusterObjects {
+            objects: Some(Arc::new(ClusterObjects {
                 nodes: snapshot.nodes,
                 pods: snapshot.pods,
                 volumes: snapshot.volumes.unwrap_or_default(),
-            }),
+            })),
+            is_snapshot: true,
             ..Self::empty()
         };
         view.store.essential = view.essential();
         view
+    }
+
+    /// Turns to a drain of this node alone, which has these pods.
+    pub(crate) fn turn_to(&mut self, node: Node, pods: Vec<Pod>) {
+        let name = node.metadata.name.clone();
+        self.store.operators.around.draining = BTreeSet::from([name.clone()]);
+        self.pods = BTreeMap::from([(name, pods)]);
+        self.nodes = vec![node];
+        self.store.essential = self.essential();
     }
 
     /// Reads where the pods could go. Without it the plan says less, and the drain does the same.
@@ -190,7 +206,7 @@ impl ClusterView {
             Err(why) => Err(why),
         };
         match read {
-            Ok(objects) => self.objects = Some(objects),
+            Ok(objects) => self.objects = Some(Arc::new(objects)),
             Err(why) => reporter.note(format_args!(
                 "cannot check whether the pods fit on other nodes: {why}"
             )),
@@ -377,19 +393,23 @@ impl ClusterView {
         Ok(())
     }
 
+    /// What plans are made from, beside the pods of the nodes.
+    pub(crate) fn plan_context(&self) -> Option<PlanContext<'_>> {
+        let objects = self.objects.as_deref()?;
+        Some(objects.plan_context())
+    }
+
     pub(crate) fn plan(
         &self,
         policy: &PodPolicy,
         implicit: Option<&ImplicitBudget>,
         options: &PlanOptions,
+        outlook: Option<&PlanContext<'_>>,
     ) -> DrainPlan {
-        // Each pod once: a pod without a controller counts for one.
-        let known: BTreeMap<&str, &Pod> = self
-            .all_pods()
-            .chain(&self.budget_pods)
-            .map(|pod| (pod.metadata.uid.as_str(), pod))
-            .collect();
-        let known: Vec<Pod> = known.into_values().cloned().collect();
+        let known = match &self.objects {
+            Some(objects) if self.is_snapshot => Cow::from(&objects.pods),
+            _ => Cow::from(self.known_pods()),
+        };
         let around = InventoryContext {
             budgets: &self.store.budgets,
             workloads: &self.store.workloads,
@@ -399,19 +419,23 @@ impl ClusterView {
             now: options.now,
         };
         let items = inventory(self.all_pods(), policy, around);
-        let outlook = self.objects.as_ref().map(|objects| PlanContext {
-            nodes: &objects.nodes,
-            pods: &objects.pods,
-            volumes: &objects.volumes,
-        });
         DrainPlan::new(
             self.nodes.iter().map(|n| n.metadata.name.clone()).collect(),
             &items,
             &self.store.budgets,
             implicit.map(|implicit| (implicit, &self.store.workloads)),
             options,
-            outlook.as_ref(),
+            outlook,
         )
+    }
+
+    /// Each pod once, since a pod without a controller counts for one; by namespace.
+    fn known_pods(&self) -> Vec<Pod> {
+        let pods = self.all_pods().chain(&self.budget_pods);
+        let known: BTreeMap<(&Str, &Str), &Pod> = pods
+            .map(|pod| ((&pod.metadata.namespace, &pod.metadata.uid), pod))
+            .collect();
+        known.into_values().cloned().collect()
     }
 }
 

@@ -7,6 +7,7 @@ use futures::future::{Either, select};
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::{Cluster, listing};
 use nodelife_core::object::{Node, PersistentVolume, Pod};
+use nodelife_drain_plan::PlanContext;
 use tokio::sync::oneshot;
 
 /// A cluster of more pods is not read for the sake of a plan: twenty pages of a list cost
@@ -18,6 +19,12 @@ pub(crate) struct ClusterObjects {
     pub(crate) nodes: Vec<Node>,
     pub(crate) pods: Vec<Pod>,
     pub(crate) volumes: Vec<PersistentVolume>,
+}
+
+impl ClusterObjects {
+    pub(crate) fn plan_context(&self) -> PlanContext<'_> {
+        PlanContext::new(&self.nodes, &self.pods, &self.volumes)
+    }
 }
 
 /// All pods of the cluster, or a sentence for the user that says why they are not read: a plan

@@ -5,6 +5,7 @@ mod audit;
 mod cluster;
 mod config;
 pub(crate) mod drain;
+mod drainable;
 pub(crate) mod duration;
 mod format;
 mod help;
@@ -24,6 +25,7 @@ pub(crate) use audit::{AuditArgs, AuditOutput, SortBy};
 pub(crate) use cluster::ClusterArgs;
 pub(crate) use config::{ConfigArgs, ConfigCommand, ConfigFileArgs, DEFAULT_CONFIG};
 pub(crate) use drain::DrainArgs;
+pub(crate) use drainable::{DrainableArgs, DrainableFormat};
 pub(crate) use format::{ExplainFormat, Output, OutputParser};
 pub(crate) use help::HELP;
 pub(crate) use input::InputArgs;
@@ -65,6 +67,9 @@ Examples:
   # Why does this node offer so little memory?
   kubectl nodelife explain allocatable worker-1
 
+  # Which nodes can be drained now, and what prevents the others?
+  kubectl nodelife drainable
+
   # Empty a node without breaking a budget
   kubectl nodelife drain worker-1
 ",
@@ -95,6 +100,8 @@ pub(crate) enum Command {
     Nodes(NodesArgs),
     #[command(help_template = HELP)]
     Explain(ExplainArgs),
+    #[command(help_template = HELP)]
+    Drainable(DrainableArgs),
     #[command(help_template = HELP)]
     Drain(DrainArgs),
     #[command(help_template = HELP)]

@@ -59,8 +59,19 @@ pub(crate) async fn read(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<Snapshot> {
+    let read = read_and_connect(input, wanted, cluster, printer).await;
+    read.map(|(snapshot, _)| snapshot)
+}
+
+/// As [`read`], with the cluster if it was read.
+pub(crate) async fn read_and_connect(
+    input: &InputArgs,
+    wanted: &Wanted,
+    cluster: &ClusterArgs,
+    printer: &mut Printer,
+) -> anyhow::Result<(Snapshot, Option<Cluster>)> {
     if !input.files.is_empty() {
-        return from_files(input, printer);
+        return Ok((from_files(input, printer)?, None));
     }
     let mut progress = ReadProgress::new(cluster);
     printer.progress(&progress.line());
@@ -79,7 +90,7 @@ pub(crate) async fn read(
     for warning in warnings {
         printer.warn(warning);
     }
-    Ok(snapshot)
+    Ok((snapshot, Some(cluster)))
 }
 
 /// How many objects of a cluster have been read.

@@ -6,6 +6,7 @@ pub(crate) mod completion;
 mod config;
 mod connect;
 mod drain;
+mod drainable;
 pub(crate) mod evict;
 pub(crate) mod explain;
 mod files;
@@ -37,6 +38,7 @@ pub(crate) async fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<ExitS
     match command {
         Command::Audit(args) => or_interrupted(audit::run(args, &cluster, printer)).await,
         Command::Nodes(args) => or_interrupted(nodes::run(args, &cluster, printer)).await,
+        Command::Drainable(args) => or_interrupted(drainable::run(args, &cluster, printer)).await,
         Command::Explain(args) => or_interrupted(explain::run(args, &cluster, printer)).await,
         Command::Maintenance(args) => {
             or_interrupted(maintenance::run(args, &cluster, printer)).await

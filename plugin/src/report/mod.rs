@@ -18,8 +18,9 @@ mod sarif;
 mod table;
 pub(crate) mod unchecked;
 
-pub(crate) use command_line::command_line;
+pub(crate) use command_line::{command_line, quoted};
 pub(crate) use document::Baseline;
+pub(crate) use next::input_flags;
 pub(crate) use nodelife_audit::AuditReport;
 
 use std::io::{self, Write};

@@ -5,7 +5,7 @@ use nodelife_audit::{AuditReport, Finding};
 use super::by_rule;
 use super::command_line::quoted;
 use super::table::NAMES;
-use crate::cli::{AuditArgs, ClusterArgs};
+use crate::cli::{AuditArgs, ClusterArgs, InputArgs};
 
 /// A longer command is not worth repeating.
 const LONGEST: usize = 200;
@@ -45,13 +45,13 @@ fn arithmetic(finding: &Finding, args: &AuditArgs, cluster: &ClusterArgs) -> Opt
         ("ZON", "Zone") => "zones".to_owned(),
         _ => return None,
     };
-    let input = input(args, cluster)?;
+    let input = input_flags(&args.input, cluster)?;
     Some(format!("kubectl nodelife explain {topic}{input}"))
 }
 
 /// The flags that lead to the same cluster or files; none if these cannot be read again.
-fn input(args: &AuditArgs, cluster: &ClusterArgs) -> Option<String> {
-    let files = args.input.files.iter();
+pub(crate) fn input_flags(input: &InputArgs, cluster: &ClusterArgs) -> Option<String> {
+    let files = input.files.iter();
     let files = files.map(|file| ("-f", Some(file.to_string_lossy().into_owned())));
     let kubeconfig = cluster.kubeconfig.as_ref();
     let kubeconfig = kubeconfig.map(|file| file.to_string_lossy().into_owned());

@@ -34,7 +34,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/schema")
 }
 
-fn schemas() -> [(&'static str, Value); 10] {
+fn schemas() -> [(&'static str, Value); 11] {
     [
         printed::<nodelife_audit::AuditReport>("AuditReport", "audit"),
         printed::<nodes::NodesReport>("NodesReport", "nodes"),
@@ -44,6 +44,7 @@ fn schemas() -> [(&'static str, Value); 10] {
         printed::<shutdown::ShutdownReport>("ShutdownReport", "explain shutdown"),
         printed::<nodelife_drain_plan::DrainPlan>("DrainPlan", "drain --dry-run"),
         printed::<nodelife_drain_plan::DrainReport>("DrainReport", "drain"),
+        printed::<nodelife_drain_plan::DrainableReport>("DrainableReport", "drainable"),
         ("Snapshot", snapshot()),
         ("AuditConfig", audit_config()),
     ]

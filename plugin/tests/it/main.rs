@@ -13,6 +13,7 @@ mod completion;
 mod config;
 mod docs;
 mod drain;
+mod drainable;
 mod explain;
 mod fleet;
 mod formats;

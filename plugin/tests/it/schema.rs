@@ -50,6 +50,7 @@ fn documents_match_their_schemas() {
         ("ShutdownReport", vec!["explain", "shutdown", "-f", HEALTHY]),
         ("DrainPlan", vec!["drain", "old", "-f", crate::drain::DRAIN]),
         ("DrainPlan", vec!["drain", NODE, "-f", HEALTHY]),
+        ("DrainableReport", vec!["drainable", "-f", FAULTY]),
     ] {
         let output = nodelife(&words).args(["-o", "json"]).output().unwrap();
         let document: Value = serde_json::from_slice(&output.stdout).unwrap();

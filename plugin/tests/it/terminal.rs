@@ -127,6 +127,7 @@ fn every_command_has_examples() {
         vec!["audit"],
         vec!["nodes"],
         vec!["drain"],
+        vec!["drainable"],
         vec!["evict"],
         vec!["maintenance"],
         vec!["maintenance", "list"],

@@ -1,6 +1,8 @@
 //! Simulated clusters: healthy ones, and ones with budgets that block, silent nodes and pods that
 //! do not end.
 
+mod answer;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
@@ -434,6 +436,10 @@ impl Cluster {
     }
 
     pub(super) fn plan(&self) -> DrainPlan {
+        self.plan_with(&PodPolicy::default())
+    }
+
+    fn plan_with(&self, policy: &PodPolicy) -> DrainPlan {
         let (pods, workloads): (Vec<Pod>, _) =
             (self.pods.values().cloned().collect(), self.workloads());
         let budgets = Budgets::of(self.budgets.iter().cloned());
@@ -448,18 +454,14 @@ impl Cluster {
             pods: &pods,
             now: at(0),
         };
-        let items = inventory(here, &PodPolicy::default(), context);
+        let items = inventory(here, policy, context);
         let options = PlanOptions {
             eviction: EvictionSettings::default(),
             by_priority: false,
             concurrency: 1,
             now: at(0),
         };
-        let around = PlanContext {
-            nodes: &self.nodes,
-            pods: &pods,
-            volumes: &[],
-        };
+        let around = PlanContext::new(&self.nodes, &pods, &[]);
         let implicit = ImplicitBudget::default();
         let implicit = Some((&implicit, &workloads));
         let nodes = self.drained.clone();

@@ -2,7 +2,7 @@
 
 mod cluster;
 
-use nodelife_drain_plan::Action;
+use nodelife_drain_plan::{Action, Answer, AnswerReason};
 
 use cluster::{Cluster, Stops};
 
@@ -62,4 +62,61 @@ fn a_plan_comes_true() {
         "{} of {estimates}: {wrong:?}",
         wrong.len()
     );
+}
+
+/// A drain of the node alone does what was answered.
+#[test]
+fn an_answer_comes_true() {
+    let mut counts = [0; 4];
+    for seed in 0..3 * CLUSTERS {
+        let mut cluster = Cluster::new(seed).with_one_node();
+        let answer = cluster.answer();
+        counts[answer.answer as usize] += 1;
+        let plan = cluster.plan();
+        let refused = plan
+            .with(Action::Impossible)
+            .chain(plan.with(Action::Refuse));
+        let refused = refused.count() > 0;
+        let heals = !cluster.healed.is_empty();
+        let ended = cluster.drain();
+        match answer.answer {
+            Answer::Yes => assert!(!refused && ended.is_some(), "seed {seed}: {answer:#?}"),
+            Answer::Waits => {
+                assert!(!refused, "seed {seed}: {answer:#?}");
+                assert_eq!(ended.is_some(), heals, "seed {seed}: {answer:#?}");
+            }
+            Answer::Needs => panic!("seed {seed}: {answer:#?}"),
+            Answer::Never => assert!(refused && ended.is_none(), "seed {seed}: {answer:#?}"),
+        }
+        // The same, where the pods of a workload have something to lose.
+        let mut cluster = Cluster::new(seed).with_one_node();
+        cluster.add_scratch();
+        let with_scratch = cluster.answer();
+        let needs = |one: &&AnswerReason| one.answer == Answer::Needs;
+        let mut reasons = with_scratch.reasons.clone();
+        reasons.retain(|reason| !needs(&reason));
+        assert_eq!(
+            (reasons, with_scratch.pods),
+            (answer.reasons, answer.pods),
+            "seed {seed}"
+        );
+        let lost = with_scratch.reasons.iter().filter(needs).count();
+        let flags: Vec<&str> = with_scratch.flags.iter().copied().collect();
+        if lost > 0 {
+            assert_eq!(flags, ["--delete-emptydir-data"], "seed {seed}");
+            assert_eq!(
+                with_scratch.answer,
+                answer.answer.max(Answer::Needs),
+                "seed {seed}"
+            );
+            counts[Answer::Needs as usize] += 1;
+        } else {
+            assert_eq!(
+                (with_scratch.answer, flags.len()),
+                (answer.answer, 0),
+                "seed {seed}"
+            );
+        }
+    }
+    assert!(counts.iter().all(|count| *count >= 20), "{counts:?}");
 }

@@ -31,6 +31,7 @@ use crate::exit::ExitStatus;
 use crate::output::Printer;
 use crate::signals;
 pub(super) use detach::NOT_INSTALLED;
+pub(super) use offline::warn_missing;
 pub(super) use plan::print as print_plan;
 use settings::{check, request};
 

@@ -50,7 +50,7 @@ pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<Ex
     Ok(prepared.status().into())
 }
 
-fn warn_missing(snapshot: &Snapshot, printer: &mut Printer) {
+pub(in crate::command) fn warn_missing(snapshot: &Snapshot, printer: &mut Printer) {
     for (source, effect) in [
         (Source::Workloads, "whether controllers still exist"),
         (Source::Volumes, "which nodes can reach the volumes"),

@@ -78,13 +78,9 @@ fn row(table: &mut Table, action: Action, pods: &[&PlannedPod], reason: &str) {
     );
     let action = action.to_string();
     table.row([wave, action, number, reason.to_owned()].map(Cell::from));
-    let mut names: Vec<String> = pods.iter().copied().map(name).collect();
+    let mut names: Vec<String> = pods.iter().map(|pod| pod.full_name()).collect();
     names.sort_by(|a, b| natural::compare(a, b));
     let names = names.iter().map(String::as_str);
     let shown = (1..=NAMES).rev();
     table.note_that_fits(shown.map(|shown| format::first(shown, names.clone()).into()));
-}
-
-fn name(pod: &PlannedPod) -> String {
-    format!("{}/{}", pod.namespace, pod.name)
 }

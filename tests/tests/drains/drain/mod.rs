@@ -10,6 +10,7 @@ pub(crate) mod between;
 pub(crate) mod budgets;
 pub(crate) mod consequences;
 pub(crate) mod disturbances;
+mod drainable;
 mod engine;
 mod evict;
 pub(crate) mod faults;

@@ -1,0 +1,53 @@
+//! Whether each node can be drained, by the plan of a drain of it alone.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use nodelife_cluster::Cluster;
+use nodelife_core::object::{Node, Pod};
+use nodelife_core::operator;
+use nodelife_core::snapshot::Snapshot;
+use nodelife_drain_plan::NodeAnswer;
+
+use crate::settings::DrainRequest;
+use crate::view::ClusterView;
+use crate::view::operators;
+
+/// Answers for each of these nodes of the snapshot whether a drain of it alone, without any flag, would
+/// end. Operators that guard pods are asked for in the cluster, if there is one.
+pub async fn drainable(
+    snapshot: Snapshot,
+    nodes: Vec<Node>,
+    cluster: Option<&Cluster>,
+    now: Timestamp,
+) -> Vec<NodeAnswer> {
+    let mut view = ClusterView::of(snapshot, Vec::new());
+    let objects = view.objects.clone().unwrap_or_default();
+    let mut on_node: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+    for pod in &objects.pods {
+        on_node.entry(&pod.spec.node_name).or_default().push(pod);
+    }
+    if let Some(cluster) = cluster {
+        let sources = operator::sources(&objects.pods);
+        let known = (!sources.is_empty()).then(|| (objects.pods.clone(), objects.nodes.clone()));
+        view.store.operators = operators::read(cluster, &sources, known).await;
+    }
+    let context = objects.plan_context();
+    let plan = |view: &ClusterView, force: bool, delete_emptydir_data: bool| {
+        let mut request = DrainRequest::default();
+        request.settings.force = force;
+        request.settings.delete_emptydir_data = delete_emptydir_data;
+        request.plan_in(view, Some(&context), now)
+    };
+    let mut answers = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let name = node.metadata.name.clone();
+        let pods = on_node.remove(&*name).unwrap_or_default();
+        view.turn_to(node, pods.into_iter().cloned().collect());
+        answers.push(NodeAnswer::new(name, &plan(&view, false, false), |flags| {
+            let has = |flag| flags.contains(flag);
+            plan(&view, has("--force"), has("--delete-emptydir-data"))
+        }));
+    }
+    answers
+}

@@ -1,0 +1,109 @@
+//! `drainable`
+
+mod table;
+
+use std::io::Write as _;
+
+use anyhow::bail;
+use jiff::Timestamp;
+use nodelife_core::object::Node;
+use nodelife_core::snapshot::Source;
+use nodelife_drain_plan::{Answer, DrainableReport, NodeAnswer};
+
+use super::drain::warn_missing;
+use super::input::{self, Wanted};
+use crate::cli::{ClusterArgs, ConfigzArgs, DrainableArgs, DrainableFormat};
+use crate::exit::ExitStatus;
+use crate::output::{Document, Printer};
+use crate::report::{input_flags, quoted};
+
+/// Kind of the document.
+const KIND: &str = "DrainableReport";
+
+const SOURCES: [Source; 5] = [
+    Source::Nodes,
+    Source::Pods,
+    Source::Budgets,
+    Source::Workloads,
+    Source::Volumes,
+];
+
+/// The data without which no answer is true.
+const NEEDED: [Source; 4] = [
+    Source::Nodes,
+    Source::Pods,
+    Source::AllPods,
+    Source::Budgets,
+];
+
+pub(crate) async fn run(
+    args: DrainableArgs,
+    cluster: &ClusterArgs,
+    printer: &mut Printer,
+) -> anyhow::Result<ExitStatus> {
+    let wanted = Wanted::new(SOURCES, ConfigzArgs::default());
+    let (snapshot, connected) =
+        input::read_and_connect(&args.input, &wanted, cluster, printer).await?;
+    for source in NEEDED {
+        if let Some(why) = snapshot.why_missing(source) {
+            let noun = source.noun();
+            bail!("cannot tell whether nodes can be drained without {noun}: {why}");
+        }
+    }
+    let nodes = input::select_nodes(&snapshot, &args.node, &args.input)?;
+    let nodes: Vec<Node> = nodes.into_iter().cloned().collect();
+    warn_missing(&snapshot, printer);
+    input::note_clock(&snapshot, printer);
+    if nodes.is_empty() {
+        printer.note("no nodes found");
+    }
+    let taken_at = snapshot.taken_at.unwrap_or_else(Timestamp::now);
+    let answers = nodelife_drain::drainable(snapshot, nodes, connected.as_ref(), taken_at);
+    let mut nodes = answers.await;
+    nodes.sort_by_key(|node| node.answer);
+    let report = DrainableReport { taken_at, nodes };
+    print(&report, &args, printer)?;
+    if args.output.format == DrainableFormat::Table
+        && let Some(next) = next(&report, &args, cluster)
+    {
+        printer.note_whole(format_args!("next: {next}"));
+    }
+    Ok(ExitStatus::Done)
+}
+
+fn print(
+    report: &DrainableReport,
+    args: &DrainableArgs,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    let document = Document::new(KIND, report);
+    if let Some(template) = &args.output.template {
+        return printer.template(template, &document);
+    }
+    match args.output.format {
+        DrainableFormat::Table => Ok(printer.table(&table::table(&report.nodes))?),
+        DrainableFormat::Json => printer.json(&document),
+        DrainableFormat::Yaml => printer.yaml(&document),
+        DrainableFormat::Name => {
+            let drainable = |node: &&NodeAnswer| node.answer == Answer::Yes;
+            for node in report.nodes.iter().filter(drainable) {
+                writeln!(printer.data(), "node/{}", node.name)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The drain of the first node with the worst answer, as a dry run unless nothing is in its way.
+fn next(report: &DrainableReport, args: &DrainableArgs, cluster: &ClusterArgs) -> Option<String> {
+    let worst = report.nodes.last()?.answer;
+    let node = report.nodes.iter().find(|node| node.answer == worst)?;
+    let flags = node.flags.iter().copied();
+    let flags = flags.chain((worst != Answer::Yes).then_some("--dry-run"));
+    let flags: String = flags.flat_map(|flag| [" ", flag]).collect();
+    let (name, input) = (
+        quoted(node.name.to_string()),
+        input_flags(&args.input, cluster)?,
+    );
+    Some(format!("kubectl nodelife drain {name}{flags}{input}"))
+}

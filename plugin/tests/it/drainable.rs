@@ -1,0 +1,97 @@
+//! Tests of `drainable -f`.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::drain::DRAIN;
+use crate::{nodelife, root, run, show, stdout};
+
+#[test]
+fn each_node_has_an_answer_and_a_next_command() {
+    insta::assert_snapshot!(run(&["drainable", "-f", "examples/faulty-cluster.json"]));
+}
+
+#[test]
+fn only_nodes_that_can_be_drained_are_named() {
+    let names = stdout(
+        &[
+            "drainable",
+            "-f",
+            "examples/faulty-cluster.json",
+            "-o",
+            "name",
+        ],
+        0,
+    );
+    assert_eq!(
+        names,
+        "node/ip-10-0-16-28-old.eu-central-1.compute.internal\n"
+    );
+}
+
+/// Without them a yes would be a guess.
+#[test]
+fn without_budgets_there_is_no_answer() {
+    let file = fs::read_to_string(root().join(DRAIN)).unwrap();
+    let (before, rest) = file.split_once("\nbudgets:\n").unwrap();
+    let (_, after) = rest.split_once("\nworkloads:\n").unwrap();
+    let why = "missing: {budgets: 'not allowed to list poddisruptionbudgets.policy'}";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("unseen.yaml");
+    fs::write(&path, format!("{before}\n{why}\nworkloads:\n{after}")).unwrap();
+    let output = nodelife(&["drainable", "-f", path.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(
+        show(&output),
+        "status: 1\n--- stdout\n--- stderr\nerror: cannot tell whether nodes can be drained without \
+         disruption budgets: not allowed to list poddisruptionbudgets.policy\n"
+    );
+}
+
+/// Every node of the file gets the answer that a plan of a drain of it alone gives.
+#[test]
+fn the_answers_are_those_of_the_plans() {
+    for file in [
+        DRAIN,
+        "examples/faulty-cluster.json",
+        "examples/healthy-cluster.json",
+    ] {
+        let report: Value =
+            serde_json::from_str(&stdout(&["drainable", "-f", file, "-o", "json"], 0)).unwrap();
+        for node in report["nodes"].as_array().unwrap() {
+            let name = node["name"].as_str().unwrap();
+            let flags = node["flags"].as_array().cloned().unwrap_or_default();
+            let words: Vec<&str> = flags.iter().filter_map(Value::as_str).collect();
+            let status = |flags: &[&str]| {
+                let words = [&["drain", name, "-f", file, "-o", "json"], flags].concat();
+                let output = nodelife(&words).output().unwrap();
+                (
+                    output.status.code(),
+                    serde_json::from_slice::<Value>(&output.stdout).unwrap(),
+                )
+            };
+            let (bare, _) = status(&[]);
+            let (allowed, plan) = status(&words);
+            let waits = plan["noEstimate"].as_array().is_some_and(|why| {
+                why.iter()
+                    .any(|why| !why.as_str().unwrap().starts_with("nothing tells"))
+            });
+            let answer = match (bare, allowed) {
+                (_, Some(7)) => "never",
+                (Some(4), Some(0)) => "needs",
+                (Some(0), Some(0)) if waits => "waits",
+                (Some(0), Some(0)) => "yes",
+                other => panic!("{file} {name}: {other:?}"),
+            };
+            assert_eq!(node["answer"], answer, "{file} {name}: {node:#}");
+            assert_eq!(node["estimate"], plan["estimate"], "{file} {name}");
+            if answer != "never" {
+                let evicted = plan["pods"].as_array().unwrap().iter();
+                let evicted = evicted.filter(|pod| pod["action"] == "evict").count();
+                assert_eq!(node["pods"], json!(evicted), "{file} {name}");
+            }
+        }
+    }
+}
