@@ -10,7 +10,7 @@
 mod spread;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
@@ -21,7 +21,7 @@ use crate::request::ByContainers;
 use crate::taint;
 use crate::taint::{NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE};
 use crate::text::Str;
-use spread::{Spread, spreads};
+use spread::Spread;
 
 /// Billionths, by resource.
 type Room = BTreeMap<Str, i128>;
@@ -31,25 +31,46 @@ type Room = BTreeMap<Str, i128>;
 pub struct Placement<'a> {
     /// The emptiest first.
     hosts: Vec<Candidate<'a>>,
-    /// The nodes that are drained, with the pods that have not left them.
-    drained: Vec<Candidate<'a>>,
+    /// The nodes that are drained.
+    drained: Vec<&'a Node>,
+    /// The UIDs of the pods that have left them.
+    left: BTreeSet<&'a Str>,
+    /// The pods whose replacements were put on a node.
+    moved: Vec<(&'a Node, &'a Pod)>,
+    cluster: Rc<Cluster<'a>>,
+}
+
+/// What was there before.
+#[derive(Debug)]
+struct Cluster<'a> {
+    /// By namespace.
+    pods: BTreeMap<&'a str, Vec<(&'a Node, &'a Pod)>>,
+    /// Whether anti-affinity of one of them goes beyond its namespace.
+    is_wide: bool,
     /// By namespace and name of their claim.
-    volumes: Rc<BTreeMap<(&'a str, &'a str), &'a PersistentVolume>>,
+    volumes: BTreeMap<(&'a str, &'a str), &'a PersistentVolume>,
 }
 
 #[derive(Clone, Debug)]
 struct Candidate<'a> {
     node: &'a Node,
     free: Rc<Room>,
-    pods: Rc<Vec<&'a Pod>>,
-    /// Whether a pod here keeps others away.
-    repels: bool,
+    pods: usize,
     /// The shares that are left, the greatest first, and its place among the nodes.
     rank: (Reverse<i128>, usize),
     /// The part of `free` that replacements were given.
     given: Room,
-    /// Pods whose replacements were put here.
-    moved: Vec<&'a Pod>,
+    /// How many replacements were put here.
+    moved: usize,
+}
+
+/// What a pod asks of a node because of the other pods.
+struct Company<'a> {
+    spreads: Vec<Spread<'a>>,
+    /// The domains that required anti-affinity closes to it: keys of labels, and their values.
+    closed: Vec<(&'a str, &'a str)>,
+    /// Whether the pods that were moved count.
+    moved: bool,
 }
 
 /// Why no other node takes a pod.
@@ -139,24 +160,33 @@ impl<'a> Placement<'a> {
             on_node.entry(node).or_default().push(pod);
         }
         let mut requests = ByContainers::new(request::requests);
-        let all = nodes.iter().enumerate().map(|(i, node)| {
+        let mut hosts = Vec::with_capacity(nodes.len());
+        let mut by_namespace: BTreeMap<&str, Vec<(&Node, &Pod)>> = BTreeMap::new();
+        for (place, node) in nodes.iter().enumerate() {
             let pods = on_node.remove(node.metadata.name.as_str());
-            Candidate::new((i, node), pods.unwrap_or_default(), &mut requests)
-        });
-        let mut hosts: Vec<_> = all.collect();
+            let pods = pods.unwrap_or_default();
+            for pod in &pods {
+                let namespace = by_namespace.entry(&pod.metadata.namespace);
+                namespace.or_default().push((node, pod));
+            }
+            hosts.push(Candidate::new((place, node), &pods, &mut requests));
+        }
         hosts.sort_by_key(|host| host.rank);
-        let volumes = volumes
-            .iter()
-            .filter_map(|volume| {
-                let claim = volume.spec.claim_ref.as_ref()?;
-                Some(((claim.namespace.as_str(), claim.name.as_str()), volume))
-            })
-            .collect();
-        let volumes = Rc::new(volumes);
+        let volumes = volumes.iter().filter_map(|volume| {
+            let claim = volume.spec.claim_ref.as_ref()?;
+            Some(((claim.namespace.as_str(), claim.name.as_str()), volume))
+        });
+        let cluster = Cluster {
+            is_wide: pods.iter().flat_map(terms).any(is_wide),
+            pods: by_namespace,
+            volumes: volumes.collect(),
+        };
         let all = Self {
             hosts,
             drained: Vec::new(),
-            volumes,
+            left: BTreeSet::new(),
+            moved: Vec::new(),
+            cluster: Rc::new(cluster),
         };
         all.without(drained)
     }
@@ -164,29 +194,25 @@ impl<'a> Placement<'a> {
     /// The same, where these are drained too.
     #[must_use]
     pub fn without(&self, drained: &[Str]) -> Self {
-        let hosts = self.hosts.iter().cloned();
-        let (leaving, hosts) = hosts.partition(|host| drained.contains(&host.node.metadata.name));
-        let mut drained = self.drained.clone();
-        drained.extend::<Vec<_>>(leaving);
-        Self {
-            hosts,
-            drained,
-            volumes: Rc::clone(&self.volumes),
+        let mut rest = self.clone();
+        for host in rest
+            .hosts
+            .extract_if(.., |host| drained.contains(&host.node.metadata.name))
+        {
+            rest.drained.push(host.node);
         }
+        rest
     }
 
     /// Finds a place for the replacement of `pod`, and holds it for what comes after.
     pub fn place(&mut self, pod: &'a Pod) -> Result<(), Unschedulable> {
-        for host in &mut self.drained {
-            let pods = Rc::make_mut(&mut host.pods);
-            pods.retain(|other| other.metadata.uid != pod.metadata.uid);
-        }
+        self.left.insert(&pod.metadata.uid);
         let wanted = wanted(pod);
-        let uneven = spreads(pod, &self.hosts, &self.drained, true);
+        let company = self.company(pod, true);
         let mut obstacles: BTreeMap<Reason, usize> = BTreeMap::new();
         // The emptiest that takes it, as the scheduler's default scores have it.
         let takes = self.hosts.iter().position(|host| {
-            let obstacle = self.obstacle(host, pod, &wanted, (&uneven, true));
+            let obstacle = self.obstacle(host, pod, &wanted, &company);
             let takes = obstacle.is_none();
             if let Some(obstacle) = obstacle {
                 *obstacles.entry(obstacle).or_default() += 1;
@@ -195,13 +221,14 @@ impl<'a> Placement<'a> {
         });
         if let Some(i) = takes {
             let mut host = self.hosts.remove(i);
-            host.give(pod, wanted);
+            host.give(wanted);
+            self.moved.push((host.node, pod));
             let place = self.hosts.partition_point(|other| other.rank < host.rank);
             self.hosts.insert(place, host);
             return Ok(());
         }
-        let even = spreads(pod, &self.hosts, &self.drained, false);
-        let takes = |host| self.obstacle(host, pod, &wanted, (&even, false)).is_none();
+        let company = self.company(pod, false);
+        let takes = |host| self.obstacle(host, pod, &wanted, &company).is_none();
         Err(Unschedulable {
             others: self.hosts.len(),
             crowded: self.hosts.iter().any(takes),
@@ -223,19 +250,21 @@ impl<'a> Placement<'a> {
         own.then_some(Rejections(obstacles))
     }
 
-    /// Why `host` does not take the pod with these constraints; `moved`: the pods that were put there
-    /// count.
+    /// Why `host` does not take the pod.
     fn obstacle(
         &self,
         host: &Candidate<'_>,
         pod: &Pod,
         wanted: &Room,
-        (spreads, moved): (&[Spread<'_>], bool),
+        company: &Company<'_>,
     ) -> Option<Reason> {
-        let crowds = || self.crowds(host.node, pod, moved);
-        let uneven = || spreads.iter().any(|spread| spread.keeps_off(host.node));
+        let labels = &host.node.metadata.labels;
+        let mut closed = company.closed.iter();
+        let mut crowds = || closed.any(|(key, value)| labels.get(*key).is_some_and(|v| v == value));
+        let mut spreads = company.spreads.iter();
+        let mut uneven = || spreads.any(|spread| spread.keeps_off(host.node));
         host.closed_to(pod)
-            .or_else(|| host.too_full_for(wanted, moved))
+            .or_else(|| host.too_full_for(wanted, company.moved))
             .or_else(|| self.out_of_reach(host.node, pod))
             .or_else(|| uneven().then_some(Reason::Spread))
             .or_else(|| crowds().then_some(Reason::Neighbour))
@@ -246,7 +275,7 @@ impl<'a> Placement<'a> {
         let claims = claims.filter_map(|volume| volume.persistent_volume_claim.as_ref());
         let namespace = pod.metadata.namespace.as_str();
         let mut volumes =
-            claims.filter_map(|claim| self.volumes.get(&(namespace, &*claim.claim_name)));
+            claims.filter_map(|claim| self.cluster.volumes.get(&(namespace, &*claim.claim_name)));
         let volume = volumes.find(|volume| {
             let affinity = volume.spec.node_affinity.as_ref();
             affinity.is_some_and(|affinity| !affinity.required.matches(node))
@@ -254,28 +283,48 @@ impl<'a> Placement<'a> {
         Some(Reason::Volume(volume.metadata.name.clone()))
     }
 
-    /// Whether required anti-affinity keeps the pod and a pod near `node` apart, in either direction.
-    fn crowds(&self, node: &Node, pod: &Pod, moved: bool) -> bool {
-        let repels_others = terms(pod).next().is_some();
-        let mut hosts = self.hosts.iter();
-        hosts.any(|host| {
-            if !repels_others && !host.repels {
-                return false;
+    /// The constraints of `pod` by the other pods; `moved`: those count that were moved.
+    fn company(&self, pod: &'a Pod, moved: bool) -> Company<'a> {
+        Company {
+            spreads: self.spreads(pod, moved),
+            closed: self.closed_domains(pod, moved),
+            moved,
+        }
+    }
+
+    /// The pods of a namespace, or of all, with their nodes, and whether these are drained.
+    fn others(
+        &self,
+        namespace: Option<&str>,
+        moved: bool,
+    ) -> impl Iterator<Item = (&'a Node, &'a Pod, bool)> {
+        let all = self.cluster.pods.iter();
+        let meant = all.filter(move |(name, _)| namespace.is_none_or(|one| one == **name));
+        let before = meant.flat_map(|(_, pods)| pods).copied();
+        let before = before.map(|(node, pod)| {
+            let mut drained = self.drained.iter();
+            (node, pod, drained.any(|other| std::ptr::eq(*other, node)))
+        });
+        let before =
+            before.filter(|(_, pod, leaves)| !leaves || !self.left.contains(&pod.metadata.uid));
+        let moved = self.moved.iter().filter(move |_| moved);
+        before.chain(moved.map(|(node, pod)| (*node, *pod, false)))
+    }
+
+    /// The domains that required anti-affinity closes to the pod, in either direction.
+    fn closed_domains(&self, pod: &'a Pod, moved: bool) -> Vec<(&'a str, &'a str)> {
+        let is_wide = self.cluster.is_wide || terms(pod).any(is_wide);
+        let namespace = pod.metadata.namespace.as_str();
+        let mut closed = Vec::new();
+        for (node, other, leaves) in self.others((!is_wide).then_some(namespace), moved) {
+            let own = terms(pod).filter(|term| selects(term, pod, other));
+            let theirs = terms(other).filter(|term| selects(term, other, pod));
+            for term in own.chain(theirs).filter(|_| !leaves) {
+                let key = term.topology_key.as_str();
+                closed.extend(node.metadata.labels.get(key).map(|value| (key, &**value)));
             }
-            let near = |term: &PodAffinityTerm| {
-                let value = |node: &Node| {
-                    let labels = &node.metadata.labels;
-                    labels.get(term.topology_key.as_str()).cloned()
-                };
-                value(node).is_some_and(|value_here| value(host.node) == Some(value_here))
-            };
-            let repels = |one: &Pod, other: &Pod| {
-                terms(one).any(|term| near(term) && selects(term, one, other))
-            };
-            let moved = host.moved.iter().filter(|_| moved);
-            let mut others = host.pods.iter().chain(moved);
-            others.any(|other| repels(pod, other) || repels(other, pod))
-        })
+        }
+        closed
     }
 }
 
@@ -291,6 +340,11 @@ fn terms(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
     affinity
         .filter_map(|affinity| affinity.pod_anti_affinity.as_ref())
         .flat_map(|anti| &anti.required)
+}
+
+/// Whether a term may mean pods of other namespaces.
+fn is_wide(term: &PodAffinityTerm) -> bool {
+    term.namespace_selector.is_some() || !term.namespaces.is_empty()
 }
 
 /// Whether the term of `owner` means `other`. Namespaces by labels are not known here, so
@@ -320,14 +374,14 @@ fn likes(pod: &Pod, node: &Node) -> bool {
 impl<'a> Candidate<'a> {
     fn new(
         (place, node): (usize, &'a Node),
-        pods: Vec<&'a Pod>,
+        pods: &[&'a Pod],
         requests: &mut ByContainers<'a>,
     ) -> Self {
         let amounts = node.status.allocatable.iter();
         let mut free: Room = amounts
             .filter_map(|(name, text)| Some((name.clone(), Quantity::parse(text).ok()?.nano())))
             .collect();
-        for pod in &pods {
+        for pod in pods {
             for (name, amount) in requests.of(pod) {
                 *free.entry(name.clone()).or_default() -= amount.nano();
             }
@@ -335,23 +389,21 @@ impl<'a> Candidate<'a> {
         let mut host = Self {
             node,
             free: Rc::new(free),
-            repels: pods.iter().any(|pod| terms(pod).next().is_some()),
-            pods: Rc::new(pods),
+            pods: pods.len(),
             rank: (Reverse(0), place),
             given: Room::new(),
-            moved: Vec::new(),
+            moved: 0,
         };
         host.rank.0 = Reverse(host.thousandths_left());
         host
     }
 
-    /// Takes the replacement of `pod`.
-    fn give(&mut self, pod: &'a Pod, wanted: Room) {
+    /// Takes a replacement.
+    fn give(&mut self, wanted: Room) {
         for (name, amount) in wanted {
             *self.given.entry(name).or_default() += amount;
         }
-        self.moved.push(pod);
-        self.repels |= terms(pod).next().is_some();
+        self.moved += 1;
         self.rank.0 = Reverse(self.thousandths_left());
     }
 
@@ -377,8 +429,7 @@ impl<'a> Candidate<'a> {
     }
 
     fn too_full_for(&self, wanted: &Room, moved: bool) -> Option<Reason> {
-        let moved_pods = if moved { self.moved.len() } else { 0 };
-        let count = self.pods.len() + moved_pods;
+        let count = self.pods + if moved { self.moved } else { 0 };
         let most = self.node.status.allocatable.get("pods");
         let most = most.and_then(|text| Quantity::parse(text).ok()?.value());
         if most.is_some_and(|most| i64::try_from(count).is_ok_and(|count| count >= most)) {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Candidate, likes};
+use super::{Placement, likes};
 use crate::object::{Node, Pod, SpreadConstraint};
 use crate::taint;
 use crate::taint::{NO_EXECUTE, NO_SCHEDULE};
@@ -16,49 +16,47 @@ pub(super) struct Spread<'p> {
     itself: usize,
 }
 
-/// The constraints of `pod` without which it is not scheduled. `moved`: the pods that were put on a
-/// candidate count. Those of `drained` that have not left it yet count there: its domain remains.
-pub(super) fn spreads<'p>(
-    pod: &'p Pod,
-    hosts: &'p [Candidate<'_>],
-    drained: &'p [Candidate<'_>],
-    moved: bool,
-) -> Vec<Spread<'p>> {
-    let constraints = pod
-        .spec
-        .topology_spread_constraints
-        .iter()
-        .flat_map(|all| all.iter());
-    let hard: Vec<&SpreadConstraint> = constraints
-        .filter(|constraint| constraint.when_unsatisfiable == "DoNotSchedule")
-        .collect();
-    let has_keys = |node: &Node| {
-        let mut hard = hard.iter();
-        hard.all(|one| node.metadata.labels.contains_key(one.topology_key.as_str()))
-    };
-    let count = |constraint: &'p SpreadConstraint| {
-        let mut domains = BTreeMap::new();
-        let all = hosts.iter().map(|host| (host, false));
-        for (host, leaves) in all.chain(drained.iter().map(|host| (host, true))) {
-            let node = host.node;
-            let Some(value) = node.metadata.labels.get(constraint.topology_key.as_str()) else {
-                continue;
+impl<'a> Placement<'a> {
+    /// The constraints of `pod` without which it is not scheduled. `moved`: the pods that were moved
+    /// count. Those that have not left a drained node yet count there: its domain remains.
+    pub(super) fn spreads(&self, pod: &'a Pod, moved: bool) -> Vec<Spread<'a>> {
+        let constraints = pod.spec.topology_spread_constraints.iter();
+        let constraints = constraints.flat_map(|all| all.iter());
+        let hard: Vec<&SpreadConstraint> = constraints
+            .filter(|constraint| constraint.when_unsatisfiable == "DoNotSchedule")
+            .collect();
+        let has_keys = |node: &Node| {
+            let mut hard = hard.iter();
+            hard.all(|one| node.metadata.labels.contains_key(one.topology_key.as_str()))
+        };
+        let count = |constraint: &'a SpreadConstraint| {
+            let domain = |node: &'a Node, leaves| {
+                let value = node.metadata.labels.get(constraint.topology_key.as_str())?;
+                (has_keys(node) && counts(constraint, pod, node, leaves)).then_some(value.as_str())
             };
-            if !has_keys(node) || !counts(constraint, pod, node, leaves) {
-                continue;
+            let hosts = self
+                .hosts
+                .iter()
+                .filter_map(|host| domain(host.node, false));
+            let drained = self.drained.iter().filter_map(|node| domain(node, true));
+            let mut domains: BTreeMap<&str, usize> =
+                hosts.chain(drained).map(|domain| (domain, 0)).collect();
+            for (node, other, leaves) in self.others(Some(&pod.metadata.namespace), moved) {
+                if !other.is_terminating()
+                    && selects(constraint, pod, other)
+                    && let Some(domain) = domain(node, leaves)
+                {
+                    *domains.entry(domain).or_default() += 1;
+                }
             }
-            let there = host.pods.iter().chain(host.moved.iter().filter(|_| moved));
-            let there =
-                there.filter(|other| !other.is_terminating() && selects(constraint, pod, other));
-            *domains.entry(value.as_str()).or_default() += there.count();
-        }
-        Spread {
-            constraint,
-            domains,
-            itself: usize::from(selects(constraint, pod, pod)),
-        }
-    };
-    hard.iter().map(|constraint| count(constraint)).collect()
+            Spread {
+                constraint,
+                domains,
+                itself: usize::from(selects(constraint, pod, pod)),
+            }
+        };
+        hard.iter().map(|constraint| count(constraint)).collect()
+    }
 }
 
 impl Spread<'_> {
