@@ -232,7 +232,7 @@ async fn ctrl_c_stops_evicting_and_a_second_run_continues() {
 
 /// Defect h: kubectl hides the fatal error of one pod until all others have ended.
 #[tokio::test]
-pub(crate) async fn a_fatal_error_is_reported_while_other_pods_wait() {
+async fn a_fatal_error_is_reported_while_other_pods_wait() {
     let (mut env, node) = apart_with_node("fatal").await;
     let held = blocked_pod(&env, &node).await;
     let other = PodFixture::new("other").running_on(&node);

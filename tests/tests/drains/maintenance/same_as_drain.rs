@@ -61,7 +61,6 @@ run! {
         daemon_sets_of_other_api_groups_are_left_alone,
         a_pod_deleted_in_a_terminating_namespace_is_gone,
         every_warning_of_a_pod_is_printed,
-        a_fatal_error_is_reported_while_other_pods_wait,
         a_blocked_drain_exits_with_5_at_its_timeout,
         a_stuck_pod_exits_with_6,
         a_blocked_eviction_is_explained_once_and_retried;
