@@ -14,10 +14,14 @@ use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::real_nodes::{ProgramImage, RealNodes, deployment, is_left_out};
 use nodelife_tests::{ControlPlane, TestNamespace, until};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use super::support::{kubectl, nothing_is_left};
 
 const NAME: &str = "nodelife-controller";
+
+/// Three nodes at a time are enough for a machine on which other tests run.
+static ONE_CLUSTER: Mutex<()> = Mutex::const_new(());
 
 /// The leader is among the pods that it evicts; so is the replica that goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -25,6 +29,7 @@ async fn the_controller_drains_its_own_nodes_and_gives_them_back() {
     if is_left_out() {
         return;
     }
+    let _turn = ONE_CLUSTER.lock().await;
     let cluster = RealNodes::start(ControlPlane::options(), 3).await.unwrap();
     let scene = Scene::install(&cluster).await;
     // A leader that ends: another replica goes on, and a new one comes.
@@ -82,6 +87,7 @@ async fn a_rolling_maintenance_goes_on_over_upgrades_of_the_controller() {
     if is_left_out() {
         return;
     }
+    let _turn = ONE_CLUSTER.lock().await;
     let cluster = RealNodes::start(ControlPlane::options(), 3).await.unwrap();
     let scene = Scene::install(&cluster).await;
     let nodes = cluster.nodes().iter().map(|node| node.name.clone());
