@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::startup::StartupTimes;
 use crate::scope::EvictionSettings;
@@ -19,6 +19,8 @@ pub struct PlanOptions {
     pub by_priority: bool,
     /// How many nodes are emptied at once.
     pub concurrency: usize,
+    /// How long each node waits between its cordon and its first eviction.
+    pub exclusion: SignedDuration,
     pub now: Timestamp,
 }
 

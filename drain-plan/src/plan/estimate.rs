@@ -172,9 +172,11 @@ impl Schedule<'_> {
         let mut permits: BTreeMap<&Limit, Permits> = BTreeMap::new();
         let mut free: BinaryHeap<Reverse<Millis>> =
             std::iter::repeat_n(Reverse(0), self.options.concurrency.max(1)).collect();
+        let exclusion = u64::try_from(self.options.exclusion.as_millis()).unwrap_or(0);
         let mut end = 0;
         for node in self.nodes {
             let begin = free.pop().map_or(0, |Reverse(at)| at);
+            let begin = begin.saturating_add(exclusion);
             let mut emptied = begin;
             // When the controller is done with its writes, one after the other.
             let mut written = 0;
@@ -237,7 +239,7 @@ fn keeps_name(pod: &Pod) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
+    use jiff::{SignedDuration, Timestamp};
 
     use super::*;
     use crate::fixtures::{owner, started};
@@ -260,6 +262,15 @@ mod tests {
         share: impl Fn(usize) -> Option<Allowance>,
         concurrency: usize,
     ) -> Option<(u64, u64)> {
+        span_after(SignedDuration::ZERO, pods, share, concurrency)
+    }
+
+    fn span_after(
+        exclusion: SignedDuration,
+        pods: &[Pod],
+        share: impl Fn(usize) -> Option<Allowance>,
+        concurrency: usize,
+    ) -> Option<(u64, u64)> {
         let leaving: Vec<PlannedEviction<'_>> = pods
             .iter()
             .enumerate()
@@ -277,6 +288,7 @@ mod tests {
                 eviction: crate::EvictionSettings::default(),
                 by_priority: false,
                 concurrency,
+                exclusion,
                 now: Timestamp::UNIX_EPOCH,
             },
         };
@@ -306,6 +318,14 @@ mod tests {
         // One is missing: it comes back, or it does not.
         assert_eq!(span(&pods, Some(&share(1, 2)), 1), Some((12, 34)));
         assert_eq!(span(&pods, None, 1), Some((0, 10)));
+    }
+
+    #[test]
+    fn each_node_waits_for_load_balancers() {
+        let pods = ["a", "b"].map(|node| started(node, node, 6000));
+        let wait = SignedDuration::from_secs(30);
+        let span = |concurrency| span_after(wait, &pods, |_| None, concurrency);
+        assert_eq!((span(1), span(2)), (Some((60, 80)), Some((30, 40))));
     }
 
     #[test]

@@ -27,6 +27,7 @@ fn plan_for(
         eviction: EvictionSettings::default(),
         by_priority: false,
         concurrency: 1,
+        exclusion: SignedDuration::ZERO,
         now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
     };
     let mut nodes = [node("n"), node("m")];

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::*;
 use crate::fixtures::{budget, owner, pod, workload};
@@ -92,6 +92,7 @@ impl Scene {
             eviction: self.eviction.clone(),
             by_priority: false,
             concurrency: 1,
+            exclusion: SignedDuration::ZERO,
             now: Timestamp::UNIX_EPOCH,
         };
         DrainPlan::new(self.nodes.clone(), &items, &budgets, None, &options, None)

@@ -141,6 +141,11 @@ impl DrainRequest {
             eviction,
             by_priority: machine.by_priority,
             concurrency: machine.concurrency,
+            exclusion: self
+                .settings
+                .exclude_from_load_balancers
+                .and_then(|wait| signed(wait.0))
+                .unwrap_or_default(),
             now,
         };
         view.plan(

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::bail;
+use jiff::SignedDuration;
 use nodelife_cluster::Cluster;
 use nodelife_core::disruption::ImplicitBudget;
 use nodelife_core::text::Str;
@@ -82,6 +83,7 @@ pub async fn prepare_pods(
         },
         by_priority: false,
         concurrency: 1,
+        exclusion: SignedDuration::ZERO,
         now: cluster.clock().now(),
     };
     let context = view.plan_context();

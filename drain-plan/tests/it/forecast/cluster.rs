@@ -459,6 +459,7 @@ impl Cluster {
             eviction: EvictionSettings::default(),
             by_priority: false,
             concurrency: 1,
+            exclusion: SignedDuration::ZERO,
             now: at(0),
         };
         let around = PlanContext::new(&self.nodes, &pods, &[]);

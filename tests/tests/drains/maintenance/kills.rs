@@ -14,12 +14,12 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
 use nodelife_tests::proxy::{Fault, FaultRule, Gate};
-use nodelife_tests::{AuditEvent, ControlPlane, Part, TIMEOUT, TestNamespace};
+use nodelife_tests::{AuditEvent, Part, TIMEOUT, TestNamespace};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::objects::Objects;
-use super::replica::{Replica, audit_policy};
+use super::replica::{Replica, audited_plane};
 use super::support::Scene;
 use crate::drain::support::history::History;
 use nodelife_tests::seed;
@@ -156,12 +156,7 @@ async fn another_goes_on_wherever_the_leader_or_the_api_server_ends() {
 
 /// Maintenances of two nodes and back, each with a strike, on a control plane of their own.
 async fn lane(strikes: &[Strike]) -> Vec<(Kind, Option<SignedDuration>)> {
-    let options = ControlPlane::options()
-        .with_everything()
-        .audit_policy(audit_policy())
-        .pod_ready_after(Duration::from_millis(300))
-        .pod_gone_after(Duration::from_millis(200));
-    let plane = options.start().await.unwrap();
+    let plane = audited_plane().await;
     let scene = Scene::install(&plane).await;
     let namespace = TestNamespace::create(&plane, "kills").await.unwrap();
     let history = History::of(&namespace);

@@ -12,13 +12,13 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, seed, wait_until};
+use nodelife_tests::{Identity, TIMEOUT, TestNamespace, seed, wait_until};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::kills::evicted_once;
 use super::objects::Objects;
-use super::replica::{Replica, audit_policy};
+use super::replica::{Replica, audited_plane};
 use super::support::Scene;
 use crate::drain::support::history::History;
 
@@ -93,12 +93,7 @@ fn node_names(object: usize) -> [String; 2] {
 }
 
 async fn lane(rounds: &[Vec<Disturbance>]) {
-    let options = ControlPlane::options()
-        .with_everything()
-        .audit_policy(audit_policy())
-        .pod_ready_after(Duration::from_millis(300))
-        .pod_gone_after(Duration::from_millis(200));
-    let plane = options.start().await.unwrap();
+    let plane = audited_plane().await;
     let scene = Scene::install(&plane).await;
     let namespace = TestNamespace::create(&plane, "others").await.unwrap();
     let history = History::of(&namespace);

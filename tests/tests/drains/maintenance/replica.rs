@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Method;
 use nodelife_tests::proxy::Proxy;
@@ -39,6 +40,16 @@ pub(crate) fn audit_policy() -> Value {
             {"level": "None"},
         ],
     })
+}
+
+/// A control plane of the test's own, whose log has what replicas change; pods start and go quickly.
+pub(crate) async fn audited_plane() -> ControlPlane {
+    let options = ControlPlane::options()
+        .with_everything()
+        .audit_policy(audit_policy())
+        .pod_ready_after(Duration::from_millis(300))
+        .pod_gone_after(Duration::from_millis(200));
+    options.start().await.unwrap()
 }
 
 impl Replica {

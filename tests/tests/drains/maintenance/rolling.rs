@@ -17,14 +17,14 @@ use kube::ResourceExt as _;
 use kube::api::{Api, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
 use nodelife_tests::proxy::{Fault, FaultRule, Gate};
-use nodelife_tests::{ControlPlane, TIMEOUT, TestNamespace, seed, wait_until};
+use nodelife_tests::{TIMEOUT, TestNamespace, seed, wait_until};
 use proptest::prelude::*;
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::kills::{evicted_once, leader, only_leaders_write, traces};
 use super::objects::Objects;
-use super::replica::{Replica, audit_policy};
+use super::replica::{Replica, audited_plane};
 use super::support::Scene;
 use crate::drain::support::history::History;
 
@@ -162,12 +162,7 @@ async fn what_holds_between_nodes_holds_wherever_a_leader_ends() {
 
 /// The rounds, on a control plane of their own; how often it was struck.
 async fn lane(rounds: &[Round]) -> usize {
-    let options = ControlPlane::options()
-        .with_everything()
-        .audit_policy(audit_policy())
-        .pod_ready_after(Duration::from_millis(300))
-        .pod_gone_after(Duration::from_millis(200));
-    let plane = options.start().await.unwrap();
+    let plane = audited_plane().await;
     let scene = Scene::install(&plane).await;
     let namespace = TestNamespace::create(&plane, "rolling").await.unwrap();
     let history = History::of(&namespace);
