@@ -186,7 +186,7 @@ impl AuditRun {
         let is_asked =
             self.args.input.files.is_empty() && wanted.sources().contains(&Source::Autoscalers);
         let why = snapshot.missing.get(&Source::Autoscalers);
-        if let Some(why) = why.filter(|_| is_asked) {
+        if let Some(why) = why.filter(|_| is_asked && !snapshot.budgets.is_empty()) {
             printer.note(format_args!(
                 "budgets are judged at the present scale alone: {why}"
             ));
