@@ -163,7 +163,7 @@ fn definition() -> Value {
             "scope": "Cluster",
             "names": {
                 "kind": KIND, "listKind": format!("{KIND}List"), "plural": PLURAL,
-                "singular": "nodemaintenance", "shortNames": ["nm"],
+                "singular": "nodemaintenance", "shortNames": ["nlm"],
             },
             "versions": [{
                 "name": VERSION,

@@ -14,6 +14,7 @@ mod greedy;
 mod maintenance;
 mod race;
 mod scenario;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -94,6 +95,9 @@ async fn run(arguments: &Arguments) -> Result<bool> {
     // Minutes for itself alone, without kubectl-nodelife.
     if arguments.scenario == [maintenance::NAME] {
         return maintenance::run(arguments.nodes).await;
+    }
+    if arguments.scenario == [waiting::NAME] {
+        return waiting::run().await;
     }
     let nodelife = match &arguments.nodelife {
         Some(path) => path.canonicalize()?,

@@ -48,7 +48,7 @@ pub(super) fn describe(
                 "yes".to_owned()
             } else {
                 format!(
-                    "no; approve with: kubectl patch nodemaintenance {} --type merge -p \
+                    "no; approve with: kubectl patch nodemaintenances.nodelife.dev {} --type merge -p \
                      '{{\"spec\":{{\"approvedPlan\":\"{}\"}}}}'",
                     one.metadata.name, plan.digest
                 )

@@ -147,12 +147,12 @@ async fn without_its_finalizer_it_gives_back_all_the_same() {
 
     // Somebody takes the finalizer off and deletes it at once, and makes another of its name.
     let take = json!([{"op": "remove", "path": "/metadata/finalizers"}]).to_string();
-    let words = ["patch", "nm", "again", "--type=json", "-p", &take];
+    let words = ["patch", "nlm", "again", "--type=json", "-p", &take];
     scene.kubectl.run(words).await.unwrap().success().unwrap();
-    let delete = ["delete", "nm", "again", "--wait=false"];
+    let delete = ["delete", "nlm", "again", "--wait=false"];
     scene.kubectl.run(delete).await.unwrap().success().unwrap();
     wait_until("its end", TIMEOUT, async || {
-        let gone = scene.kubectl.run(["get", "nm", "again"]).await?;
+        let gone = scene.kubectl.run(["get", "nlm", "again"]).await?;
         Ok((gone.status != Some(0)).then_some(()))
     })
     .await
@@ -164,14 +164,14 @@ async fn without_its_finalizer_it_gives_back_all_the_same() {
     assert_ne!(scene.get("again").await["metadata"]["uid"], first);
 
     // The finalizer comes back, and so does the status, whoever took them away.
-    let words = ["patch", "nm", "again", "--type=json", "-p", &take];
+    let words = ["patch", "nlm", "again", "--type=json", "-p", &take];
     scene.kubectl.run(words).await.unwrap().success().unwrap();
     let end =
         json!({"status": {"startedAt": null, "nodes": null, "finishedAt": "2020-01-01T00:00:00Z"}});
     let end = end.to_string();
     let words = [
         "patch",
-        "nm",
+        "nlm",
         "again",
         "--subresource=status",
         "--type=merge",

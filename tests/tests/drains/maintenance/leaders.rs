@@ -5,7 +5,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams};
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule};
-use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
+use nodelife_tests::supervise::{Spec, Supervised};
+use nodelife_tests::{Identity, TIMEOUT, TestNamespace, program, wait_until};
 use serde_json::{Value, json};
 
 use super::gates::set_condition;
@@ -300,4 +301,66 @@ async fn a_new_deadline_holds_at_once() {
     scene.cancel("moved").await;
     scene.nothing_is_left(&["a"]).await;
     controller.terminate(TIMEOUT).await.unwrap();
+}
+
+/// One in the namespace of its Pod each: with a Lease there, both would lead.
+#[tokio::test]
+async fn two_installations_share_one_lease() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let kubectl = &scene.kubectl;
+    for name in ["nodelife-system", "helm", "kustomize"] {
+        kubectl.run(["create", "namespace", name]).await.unwrap();
+    }
+    let start = |name: &str| {
+        let kubeconfig = plane.kubeconfig(&Identity::Admin).unwrap();
+        let mut kubeconfig: Value = serde_json::from_str(&kubeconfig).unwrap();
+        kubeconfig["contexts"][0]["context"]["namespace"] = json!(name);
+        let file = plane.folder().join(format!("{name}.kubeconfig"));
+        std::fs::write(&file, kubeconfig.to_string()).unwrap();
+        let log = plane.folder().join(format!("{name}.log"));
+        let flags = [
+            format!("--kubeconfig={}", file.display()),
+            "--health-listen=127.0.0.1:0".to_owned(),
+        ];
+        Spec::new(program::controller().unwrap(), log)
+            .args(flags)
+            .start()
+            .unwrap()
+    };
+    let mut waits = start("helm");
+    let mut leads = start("kustomize");
+    let has_led = |one: &Supervised| {
+        let log = std::fs::read_to_string(one.log()).unwrap_or_default();
+        log.contains("started leading")
+    };
+    wait_until("a leader", TIMEOUT, async || {
+        Ok((has_led(&waits) || has_led(&leads)).then_some(()))
+    })
+    .await
+    .unwrap();
+    if has_led(&waits) {
+        std::mem::swap(&mut waits, &mut leads);
+    }
+    leads.terminate(TIMEOUT).await.unwrap();
+    wait_until("the other leads", TIMEOUT, async || {
+        Ok(has_led(&waits).then_some(()))
+    })
+    .await
+    .unwrap();
+    let leases = [
+        "get",
+        "leases",
+        "--all-namespaces",
+        "--no-headers",
+        "--field-selector=metadata.name=nodelife-controller",
+    ];
+    let leases = kubectl.run(leases).await.unwrap().stdout;
+    let places = leases
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    // The other tests of this plane lead in "default".
+    let places: Vec<&str> = places.filter(|place| *place != "default").collect();
+    assert_eq!(places, ["nodelife-system"]);
+    waits.terminate(TIMEOUT).await.unwrap();
 }

@@ -69,7 +69,7 @@ async fn a_maintenance_without_a_controller_is_given_back() {
     ];
     scene.run(&delete).await;
     until("the deletion of the maintenance", async || {
-        let found = scene.get(&["nm", "upgrade"]).await?;
+        let found = scene.get(&["nlm", "upgrade"]).await?;
         Ok(found["metadata"]["deletionTimestamp"]
             .is_string()
             .then_some(()))
@@ -117,7 +117,7 @@ async fn an_upgrade_keeps_maintenances_and_a_second_one_changes_nothing() {
         let former = former.display().to_string();
         scene.run(&["apply", "-k", &former]).await;
     }
-    let uid = async || scene.get(&["nm", "upgrade"]).await.unwrap()["metadata"]["uid"].clone();
+    let uid = async || scene.get(&["nlm", "upgrade"]).await.unwrap()["metadata"]["uid"].clone();
     let before = uid().await;
     let folder = folder();
     for way in ["--server-side=false", "--server-side"] {
@@ -152,5 +152,5 @@ async fn names_of_maintenances_are_completed() {
         Ok(Some(()))
     })
     .await;
-    scene.run(&["get", "nm", "upgrade"]).await;
+    scene.run(&["get", "nlm", "upgrade"]).await;
 }

@@ -309,14 +309,14 @@ async fn a_maintenance_with_every_setting_needs_no_other_right() {
     ];
     scene.run(&patch).await;
     scene.drained("evicts").await;
-    scene.run(&["delete", "nm", "evicts"]).await;
+    scene.run(&["delete", "nlm", "evicts"]).await;
     let after = [scene.untouched("a").await, scene.untouched("b").await];
     assert_eq!(after, before);
 
     let deletes = json!({"nodes": ["c"], "drain": {"force": true, "disableEviction": true}});
     scene.create("deletes", &deletes).await;
     scene.drained("deletes").await;
-    scene.run(&["delete", "nm", "deletes"]).await;
+    scene.run(&["delete", "nlm", "deletes"]).await;
     controller.terminate(TIMEOUT).await.unwrap();
 
     let requests = requests(&plane).unwrap();
@@ -471,7 +471,7 @@ async fn a_maintenance_says_which_right_is_missing() {
         give(&scene, &role, Some(resource)).await;
         scene.create(resource, &json!({"nodes": ["a"]})).await;
         until("the missing right in the status", async || {
-            let object = scene.get(&["nm", resource]).await?;
+            let object = scene.get(&["nlm", resource]).await?;
             let conditions = object["status"]["conditions"].as_array();
             let mut blocked = conditions.into_iter().flatten();
             let blocked = blocked.find(|one| one["type"] == "Blocked" && one["status"] == "True");
@@ -486,7 +486,7 @@ async fn a_maintenance_says_which_right_is_missing() {
         .await;
         give(&scene, &role, None).await;
         scene.drained(resource).await;
-        scene.run(&["delete", "nm", resource]).await;
+        scene.run(&["delete", "nlm", resource]).await;
     }
     controller.terminate(TIMEOUT).await.unwrap();
 }
