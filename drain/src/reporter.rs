@@ -40,6 +40,9 @@ pub trait Reporter: Send {
     /// second in one of thousands of pods.
     fn progress(&mut self, _progress: &Progress<'_>) {}
 
+    /// The same, before further nodes are cordoned.
+    fn begins(&mut self, _progress: &Progress<'_>) {}
+
     /// When [`Reporter::progress`] is wanted again although nothing has happened.
     fn wake_at(&self, _now: Timestamp) -> Option<Timestamp> {
         None

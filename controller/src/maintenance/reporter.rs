@@ -119,6 +119,11 @@ impl Reporter for StatusReporter {
         }
     }
 
+    // What is written with the begin of a node says what became of those before.
+    fn begins(&mut self, progress: &Progress<'_>) {
+        self.take(progress, false);
+    }
+
     fn wake_at(&self, now: Timestamp) -> Option<Timestamp> {
         let period = SignedDuration::try_from(PERIOD).ok()?;
         self.stale

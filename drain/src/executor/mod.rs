@@ -385,7 +385,17 @@ impl<'a> Executor<'a> {
     fn decide(&mut self) -> anyhow::Result<()> {
         let begun = Instant::now();
         let now = self.now();
-        for effect in self.effects(now) {
+        let effects = self.effects(now);
+        let is_begin = |effect: &Effect| matches!(effect, Effect::Cordon { .. });
+        if effects.iter().any(is_begin) {
+            self.reporter.begins(&Progress {
+                machine: &self.machine,
+                nodes: &self.view.nodes,
+                started_at: self.started_at,
+                now,
+            });
+        }
+        for effect in effects {
             self.carry_out(effect, now)?;
         }
         self.report_blocked(now);

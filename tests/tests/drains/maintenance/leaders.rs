@@ -1,8 +1,9 @@
 //! What a maintenance has begun outlives the leader that began it.
 
+use futures::{StreamExt as _, TryStreamExt as _};
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{Api, DeleteParams};
+use kube::api::{Api, DeleteParams, DynamicObject, WatchEvent, WatchParams};
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule};
 use nodelife_tests::supervise::{Spec, Supervised};
@@ -10,6 +11,7 @@ use nodelife_tests::{Identity, TIMEOUT, TestNamespace, program, wait_until};
 use serde_json::{Value, json};
 
 use super::gates::set_condition;
+use super::objects::resource;
 use super::replica::Replica;
 use super::support::Scene;
 use super::waits::at;
@@ -363,4 +365,49 @@ async fn two_installations_share_one_lease() {
     let places: Vec<&str> = places.filter(|place| *place != "default").collect();
     assert_eq!(places, ["nodelife-system"]);
     waits.terminate(TIMEOUT).await.unwrap();
+}
+
+/// Whoever leads next must not take a node for one that is still drained, when the next one has begun.
+#[tokio::test]
+async fn the_begin_of_a_node_is_written_with_the_end_of_the_one_before() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "begins").await.unwrap();
+    let names = ["a1", "a2", "a3", "a4", "a5", "a6"];
+    create_nodes(&scene, &names).await;
+    for name in names {
+        let pod = PodFixture::new(&format!("on-{name}")).running_on(name);
+        pod.create(&namespace).await.unwrap();
+    }
+    let api: Api<DynamicObject> = Api::all_with(scene.admin.clone(), &resource());
+    let one = scene.start("one");
+    scene
+        .create(
+            "a",
+            &json!({"nodes": names, "drain": {"concurrency": 1, "force": true}}),
+        )
+        .await;
+    let mut seen = api
+        .watch(&WatchParams::default(), "0")
+        .await
+        .unwrap()
+        .boxed();
+    let mut begun = 0;
+    while let Some(event) = seen.try_next().await.unwrap() {
+        let (WatchEvent::Added(object) | WatchEvent::Modified(object)) = event else {
+            continue;
+        };
+        let status = &object.data["status"];
+        let nodes = status["nodes"].as_array().map_or(&[][..], Vec::as_slice);
+        let has = |node: &Value, field: &str| node[field].is_string();
+        let begins = |node: &Value| has(node, "begunAt") || has(node, "doneAt");
+        begun = nodes.iter().filter(|node| begins(node)).count();
+        let done = nodes.iter().filter(|node| has(node, "doneAt")).count();
+        assert!(begun <= done + 1, "{nodes:#?}");
+        if status["finishedAt"].is_string() {
+            break;
+        }
+    }
+    assert_eq!(begun, names.len());
+    one.terminate(TIMEOUT).await.unwrap();
 }
