@@ -22,16 +22,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::EachNode(overcommitted),
     },
     Rule {
-        id: "NL-CAP-004",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
-        title: "many pods on the node have no requests",
-        why: "The scheduler counts them as zero usage, and the kubelet evicts them first.",
-        fix: "Set requests, or add a LimitRange with defaults.",
-        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/#besteffort",
-        check: Check::Node(best_effort),
-    },
-    Rule {
         id: "NL-CAP-005",
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods, Source::AllPods],
@@ -131,20 +121,6 @@ fn pods_at_limit<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
         .with("limit", limit)
         .with("percent", pods * 100 / limit);
     Some(found.severity_if(pods > limit, Severity::Error))
-}
-
-fn best_effort<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    /// A share of fewer pods means little.
-    const ENOUGH: usize = 10;
-    let (idle, others): (Vec<_>, Vec<_>) = context
-        .active_pods_on(&node.metadata.name)
-        .partition(|pod| pod.status.qos_class == "BestEffort");
-    let (idle, all) = (idle.len(), idle.len() + others.len());
-    (all >= ENOUGH && idle * 5 > all).then(|| {
-        FindingBuilder::node(node, "{bestEffort} of {pods} are BestEffort")
-            .with("bestEffort", idle)
-            .with("pods", Fact::count(all, "pod"))
-    })
 }
 
 fn no_headroom(context: &Context<'_>, findings: &mut Findings<'_>) {

@@ -10,17 +10,6 @@ use nodelife_core::snapshot::Source;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
-        id: "NL-EVT-001",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Events],
-        title: "the machine runs with cgroup v1",
-        why: "The kubelet found cgroup v1. From 1.35 on it does not start there by default, and \
-              Kubernetes will remove its support.",
-        fix: "Boot the machine with cgroup v2 (systemd.unified_cgroup_hierarchy=1).",
-        link: "https://kubernetes.io/docs/concepts/architecture/cgroups/",
-        check: Check::All(cgroup_v1),
-    },
-    Rule {
         id: "NL-EVT-003",
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Events],
@@ -100,15 +89,6 @@ pub(super) fn seen<'a>(context: &Context<'a>, reason: &str) -> Vec<(&'a Node, Se
     let nodes = nodes.into_iter();
     let known = nodes.filter_map(|(name, seen)| Some((context.node(name)?, seen)));
     known.collect()
-}
-
-/// `kubelet_linux.go` reports it at startup.
-fn cgroup_v1(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for (node, _) in seen(context, "CgroupV1") {
-        let version = &node.status.node_info.kubelet_version;
-        let found = FindingBuilder::node(node, "the kubelet ({version}) reports CgroupV1");
-        findings.push(found.with("version", version));
-    }
 }
 
 /// Reports nodes whose events with this reason are like this; the last one has its age in seconds.

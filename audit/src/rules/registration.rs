@@ -82,17 +82,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::Cluster(no_node),
     },
     Rule {
-        id: "NL-REG-011",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Leases],
-        title: "the lease belongs to an earlier node with the same name",
-        why: "The lease's owner is not the current Node object. The garbage collector will delete \
-              the lease while the kubelet uses it.",
-        fix: "Delete the lease. The kubelet creates a new one.",
-        link: "https://kubernetes.io/docs/concepts/architecture/leases/",
-        check: Check::Node(foreign_owner),
-    },
-    Rule {
         id: "NL-REG-013",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
@@ -330,17 +319,6 @@ fn no_node(context: &Context<'_>, findings: &mut Findings<'_>) {
         let found = found.with("name", Fact::identity(name));
         findings.push(found.with("age", Fact::seconds(age)));
     }
-}
-
-fn foreign_owner<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    let lease = context.lease(&node.metadata.name)?;
-    let mut owners = lease.metadata.owner_references.iter();
-    let owner = owners.find(|o| o.kind == "Node");
-    let owner = owner.filter(|owner| owner.uid != node.metadata.uid)?;
-    let says = "the lease's owner is a Node with UID {ownerUid}, but this node has UID {uid}";
-    let found = FindingBuilder::node(node, says);
-    let found = found.with("ownerUid", Fact::identity(&owner.uid));
-    Some(found.with("uid", Fact::identity(&node.metadata.uid)))
 }
 
 fn never_posted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {

@@ -8,7 +8,7 @@ use super::{component, event};
 use crate::kubelet_config::found;
 use crate::kubelet_start;
 use crate::kubelet_start::{Cgroups, Judgement, Refusal, Target};
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
+use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::machine::{Class, NodeMachine};
 use nodelife_core::object::Node;
@@ -81,17 +81,6 @@ pub(super) const RULES: &[Rule] = &[
               below its kubelets.",
         link: "https://kubernetes.io/releases/version-skew-policy/",
         check: Check::Target(skew),
-    },
-    Rule {
-        id: "NL-UPG-007",
-        severity: Severity::Info,
-        sources: &[Source::Nodes],
-        title: "the control plane is more than one version away",
-        why: "The control plane is upgraded one minor version at a time. Skipping one is not \
-              supported.",
-        fix: "Upgrade the control plane version by version; the kubelets may skip some.",
-        link: "https://kubernetes.io/docs/tasks/administer-cluster/kubeadm/kubeadm-upgrade/",
-        check: Check::Target(steps),
     },
     Rule {
         id: "NL-UPG-008",
@@ -252,23 +241,6 @@ fn skew(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
             .with("most", MOST);
         findings.push(found);
     }
-}
-
-fn steps(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
-    let Some(server) = context.server.filter(|server| server.major == 1) else {
-        return;
-    };
-    if server.minor + 1 >= target.minor() {
-        return;
-    }
-    let between: Vec<String> = (server.minor + 1..target.minor())
-        .map(|minor| format!("1.{minor}"))
-        .collect();
-    let found = FindingBuilder::cluster("the API server is {server}: {between} before {target}")
-        .with("server", server.to_string())
-        .with("between", Fact::from(between.join(", ")).valued(between))
-        .with("target", target.to_string());
-    findings.push(found);
 }
 
 fn kubelet(node: &Node) -> Option<Version> {

@@ -156,16 +156,6 @@ pub(super) const RULES: &[Rule] = &[
         check: Check::All(provider::outlier),
     },
     Rule {
-        id: "NL-RES-017",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
-        title: "huge pages are allocated but no pod requests them",
-        why: "The kubelet subtracts their memory from Allocatable even if no pod uses them.",
-        fix: "Remove the huge pages from the kernel's arguments, or let pods request them.",
-        link: "https://kubernetes.io/docs/tasks/manage-hugepages/scheduling-hugepages/",
-        check: Check::EachNode(provider::idle_hugepages),
-    },
-    Rule {
         id: "NL-RES-020",
         severity: Severity::Warning,
         sources: &[Source::Nodes],

@@ -8,7 +8,6 @@ use crate::{Context, Fact, FindingBuilder, Findings};
 use nodelife_core::allocatable::provider::Provider;
 use nodelife_core::machine::NodeMachine;
 use nodelife_core::object::Node;
-use nodelife_core::quantity::Quantity;
 
 const MIB: i64 = 1 << 20;
 
@@ -102,19 +101,6 @@ pub(super) fn outlier(context: &Context<'_>, findings: &mut Findings<'_>) {
                     .with("memoryReservedBytes", mebibytes(own.1))
                     .with("memoryUsualBytes", mebibytes(usual.1)),
             );
-        }
-    }
-}
-
-pub(super) fn idle_hugepages(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
-    let requests = context.requests_on(&node.metadata.name);
-    for (name, text) in &node.status.capacity {
-        let amount = Quantity::parse(text).unwrap_or_default();
-        let asked = requests.is_some_and(|sum| sum.get(name).is_some_and(|a| !a.is_zero()));
-        if name.starts_with("hugepages-") && !amount.is_zero() && !asked {
-            let says = "{capacity} of memory in {resource}, but no pod requests it";
-            let found = FindingBuilder::node(node, says).with("resource", name);
-            findings.push(found.with("capacity", amount));
         }
     }
 }

@@ -29,21 +29,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-CAP-004",
-        fires: |s| {
-            crowd(s, "cart", 0, 9);
-            for pod in s.pods.iter_mut().rev().take(9) {
-                pod.status.qos_class = "BestEffort".into();
-            }
-        },
-        silent: |s| {
-            crowd(s, "cart", 0, 2);
-            for pod in s.pods.iter_mut().rev().take(2) {
-                pod.status.qos_class = "BestEffort".into();
-            }
-        },
-    },
-    Fixture {
         rule: "NL-CAP-006",
         fires: |s| s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/27".into()],
         silent: |s| s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/24".into()],

@@ -3,11 +3,6 @@ use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
-        rule: "NL-EVT-001",
-        fires: |s| event(s, 0, "CgroupV1", 1, 600),
-        silent: |s| event(s, 0, "Starting", 1, 600),
-    },
-    Fixture {
         rule: "NL-EVT-003",
         fires: |s| event(s, 0, "InvalidDiskCapacity", 4, 60),
         // At startup the container runtime has no figures yet; each start makes another event.

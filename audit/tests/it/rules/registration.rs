@@ -78,11 +78,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-REG-011",
-        fires: |s| s.nodes[0].metadata.uid = "recreated".into(),
-        silent: |s| s.leases[0].metadata.owner_references.clear(),
-    },
-    Fixture {
         rule: "NL-REG-013",
         fires: |s| {
             condition(s, 0, "Ready", "Unknown", 60);

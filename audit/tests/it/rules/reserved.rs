@@ -1,7 +1,7 @@
 use nodelife_core::quantity::Quantity;
 use nodelife_core::snapshot::Snapshot;
 
-use super::cluster::{configure, each_node, first_pod, healthy};
+use super::cluster::{configure, each_node, healthy};
 use super::finds;
 use super::fixture::Fixture;
 
@@ -192,30 +192,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
                 .status
                 .allocatable
                 .insert("memory".into(), "15161192Ki".into());
-        },
-    },
-    Fixture {
-        rule: "NL-RES-017",
-        fires: |s| {
-            s.nodes[0]
-                .status
-                .capacity
-                .insert("hugepages-2Mi".into(), "1Gi".into());
-        },
-        silent: |s| {
-            s.nodes[6]
-                .status
-                .capacity
-                .insert("hugepages-2Mi".into(), "1Gi".into());
-            let name = s.nodes[6].metadata.name.clone();
-            let pod = first_pod(s, "frontend");
-            pod.spec.node_name = name;
-            for container in pod.spec.containers.iter_mut() {
-                container
-                    .resources
-                    .requests
-                    .insert("hugepages-2Mi".into(), "512Mi".into());
-            }
         },
     },
     Fixture {

@@ -75,11 +75,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         silent: |s| s.nodes[0].status.node_info.kubelet_version = "v1.34.0".into(),
     },
     Fixture {
-        rule: "NL-UPG-007",
-        fires: |s| s.server_version = Some("v1.35.4".into()),
-        silent: |s| s.server_version = Some("v1.36.0".into()),
-    },
-    Fixture {
         rule: "NL-UPG-008",
         fires: |s| component(s, "kube-proxy", "registry.k8s.io/kube-proxy:v1.33.6"),
         silent: |s| component(s, "kube-proxy", "registry.k8s.io/kube-proxy:v1.34.2"),
@@ -181,7 +176,7 @@ fn only_the_tag_of_a_kubernetes_image_is_a_version() {
 #[test]
 fn components_of_the_api_servers_version_are_upgraded_with_it() {
     let scheduler = |server| skew(server, "kube-scheduler", "e/kube-scheduler:v1.35.4");
-    // 1.36 comes before 1.37, and NL-UPG-007 says so.
+    // 1.36 comes before 1.37.
     assert!(scheduler(Some("v1.35.4")).is_empty());
     assert!(scheduler(None).is_empty());
     // The target of nodes under a newer control plane.
