@@ -166,10 +166,6 @@ impl<'de> Deserialize<'de> for RuleName {
 
 impl AuditConfig {
     /// The excludes of the file with this name.
-    ///
-    /// # Errors
-    ///
-    /// Which entry has no condition: it would suppress every finding.
     pub fn excludes(&self, file: &str) -> Result<Vec<Exclude>, String> {
         let excludes = self.exclude.iter().map(|entry| {
             if entry.rules.is_empty() && entry.objects.is_empty() && entry.nodes.is_none() {

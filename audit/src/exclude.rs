@@ -45,9 +45,6 @@ pub struct ObjectPattern {
 }
 
 impl ObjectPattern {
-    /// # Errors
-    ///
-    /// The expected form of a pattern, if this is none.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (kind, name) = text
             .split_once('/')

@@ -44,10 +44,6 @@ pub struct Permission<'a> {
 
 impl Cluster {
     /// Whether the user may do this.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError`]: the API server did not say.
     pub async fn is_allowed(&self, permission: &Permission<'_>) -> Result<bool, ApiError> {
         let spec = json!({"resourceAttributes": {
             "verb": permission.verb,
@@ -62,10 +58,6 @@ impl Cluster {
     }
 
     /// The UID of the pod that the credentials are bound to, if they are those of a pod.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError`]: the API server did not say.
     pub async fn own_pod(&self) -> Result<Option<Str>, ApiError> {
         let review = self.who_am_i().await?;
         // `PodUIDKey` of staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go, v1.36.3.

@@ -94,10 +94,6 @@ struct Decoded<T> {
 
 impl<T> Listed<T> {
     /// The objects, for who must not pass by one: a pod that cannot be read is on its node all the same.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError::Malformed`] that names one that cannot be read.
     pub fn complete(self, listing: &Listing<T>) -> Result<Vec<T>, ApiError> {
         let malformed = |outline: &Outline| {
             let call = list_call(listing, &ListFilter::default());

@@ -99,10 +99,6 @@ impl Cluster {
     }
 
     /// Asks for the deletion of exactly this object.
-    ///
-    /// # Errors
-    ///
-    /// By what the status means.
     pub async fn delete_maintenance(&self, maintenance: &NodeMaintenance) -> Result<(), ApiError> {
         let meta = &maintenance.metadata;
         let target = NODE_MAINTENANCES.all().named(&meta.name);

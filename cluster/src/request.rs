@@ -88,10 +88,6 @@ impl Call {
     }
 
     /// Creates an object or a subresource's document (an eviction, an access review).
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError::Malformed`] if `body` does not serialise.
     pub fn create<B: Serialize>(target: Target, body: &B) -> Result<Self, ApiError> {
         Self::on(Method::POST, "create", target).with_json("application/json", body)
     }
@@ -247,10 +243,6 @@ impl Response {
     }
 
     /// The body as a document.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError::Malformed`] with the place; the body itself is not repeated.
     pub fn json<T: DeserializeOwned>(&self, call: &Call) -> Result<T, ApiError> {
         crate::json::read(&self.body).map_err(|error| call.malformed(&error))
     }
@@ -284,10 +276,6 @@ impl Response {
 
 impl Cluster {
     /// Sends once. Every HTTP status is an answer; an error means that there was none.
-    ///
-    /// # Errors
-    ///
-    /// Those of the way: unreachable, not trusted, too late, too long.
     pub async fn exchange(&self, call: &Call) -> Result<Response, ApiError> {
         self.exchange_observed(call, NO_OBSERVER).await
     }
@@ -411,10 +399,6 @@ impl Cluster {
     /// Sends something that changes nothing, and again for up to 30 s while the server
     /// is overloaded, restarting or cut off. Its `Retry-After` is kept. A write that leaves the
     /// same behind however often it is done may be sent so, too.
-    ///
-    /// # Errors
-    ///
-    /// The last [`ApiError`] when patience is at its end.
     pub async fn read(&self, call: &Call) -> Result<Response, ApiError> {
         self.read_observed(call, NO_OBSERVER).await
     }

@@ -25,10 +25,6 @@ const THREADS: usize = 2;
 const CONNECT_PAUSE: Duration = Duration::from_secs(2);
 
 /// Runs the controller until SIGTERM or SIGINT; 130 after a second one.
-///
-/// # Errors
-///
-/// The flags contradict each other, or the controller cannot start.
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     start_logging();
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -4,10 +4,6 @@ use crate::object::{LabelSelector, Requirement};
 
 /// Reads a selector. Mirrors `labels.Parse` of k8s.io/apimachinery v0.36.3
 /// (`pkg/labels/selector.go`) without its numeric comparisons.
-///
-/// # Errors
-///
-/// Which part is no requirement.
 pub fn label_selector(text: &str) -> Result<LabelSelector, String> {
     let mut match_expressions = Vec::new();
     for part in split(text) {

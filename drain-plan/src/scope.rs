@@ -227,10 +227,6 @@ struct SavedPod {
 
 impl SavedPlan {
     /// The scope that an approval of it has.
-    ///
-    /// # Errors
-    ///
-    /// It is another document, or it was changed since.
     pub fn scope(&self) -> Result<PlanScope, String> {
         if self.kind != "DrainPlan" || self.api_version != nodelife_core::API_VERSION {
             return Err(format!(

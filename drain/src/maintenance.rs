@@ -61,10 +61,6 @@ pub struct NotGivenBack(pub BTreeMap<Str, String>);
 /// Each node is one write, which its resource version guards, so no lock is needed first; what another
 /// drain holds is left to that. A node that cannot be written holds up no other. At last its own lock is
 /// deleted.
-///
-/// # Errors
-///
-/// The nodes or the locks could not be listed, or its own not be deleted.
 pub async fn give_back(
     cluster: &Cluster,
     identity: &DrainIdentity,

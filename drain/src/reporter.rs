@@ -28,10 +28,6 @@ pub trait Reporter: Send {
     fn error(&mut self, error: &anyhow::Error);
 
     /// The state of a pod changed.
-    ///
-    /// # Errors
-    ///
-    /// End the drain.
     fn pod_changed(&mut self, _pod: &Tracked, _now: Timestamp) -> anyhow::Result<()> {
         Ok(())
     }
@@ -57,10 +53,6 @@ pub trait Reporter: Send {
     fn ended(&mut self, _end: &DrainEnd<'_>) {}
 
     /// The report, once, when the drain has ended.
-    ///
-    /// # Errors
-    ///
-    /// The drain ends with them.
     fn report(&mut self, _report: &DrainReport) -> anyhow::Result<()> {
         Ok(())
     }

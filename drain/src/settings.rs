@@ -134,10 +134,6 @@ pub struct DrainSettings {
 
 impl DrainSettings {
     /// Combinations that no flag alone can tell to be wrong.
-    ///
-    /// # Errors
-    ///
-    /// The conflict, with the names of the flags.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.disable_eviction && !self.force {
             return Err("--disable-eviction bypasses every budget: it requires --force");
@@ -149,10 +145,6 @@ impl DrainSettings {
     }
 
     /// As `spec.drain` of a NodeMaintenance: without the settings that have their default.
-    ///
-    /// # Errors
-    ///
-    /// None in practice: all settings can be written as JSON.
     pub fn to_spec(&self) -> serde_json::Result<Value> {
         let of = |settings: &Self| serde_json::to_value(settings);
         let (mut all, default) = (of(self)?, of(&Self::default())?);
@@ -163,10 +155,6 @@ impl DrainSettings {
     }
 
     /// The settings of a `spec.drain`.
-    ///
-    /// # Errors
-    ///
-    /// Which field is wrong, and why.
     pub fn from_spec(spec: &Value) -> Result<Self, String> {
         let read = |spec: &Value| Self::deserialize(spec);
         if spec.is_null() {

@@ -21,10 +21,6 @@ pub struct BoundSocket {
 impl BoundSocket {
     /// Takes `address`. If the kernel has no IPv6, `[::]` means `0.0.0.0`. Other processes of the same
     /// user can listen there as well if each of them sets `share_port`.
-    ///
-    /// # Errors
-    ///
-    /// Nothing can listen there: the address is in use or not one of this host.
     pub fn new(address: SocketAddr, share_port: bool) -> anyhow::Result<Self> {
         let bound = match bind_socket(address, share_port) {
             Err(error)
@@ -73,10 +69,6 @@ fn failure(address: SocketAddr) -> String {
 }
 
 /// Listens on `address`. If the kernel has no IPv6, `[::]` means `0.0.0.0`.
-///
-/// # Errors
-///
-/// Nothing can listen there: the address is in use or not one of this host.
 pub fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     BoundSocket::new(address, false)?.listen()
 }

@@ -14,10 +14,6 @@ pub struct ShutdownSignals {
 
 impl ShutdownSignals {
     /// Listens for the signals; needs a runtime.
-    ///
-    /// # Errors
-    ///
-    /// The system refuses to register a handler.
     pub fn new() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("failed to listen for signals");
         Ok(Self {

@@ -35,10 +35,6 @@ impl Entry {
 }
 
 /// Writes a .tar.gz and gives its SHA-256, in hexadecimal. No time, user or machine is in it.
-///
-/// # Errors
-///
-/// The file cannot be written.
 pub fn write(path: &Path, entries: &[Entry]) -> Result<String> {
     let mut entries: Vec<&Entry> = entries.iter().collect();
     entries.sort_by(|a, b| a.path.cmp(&b.path));

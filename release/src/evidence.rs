@@ -15,10 +15,6 @@ const LOCK: &str = include_str!("../../Cargo.lock");
 
 /// The bill of materials of `package` as it is built for `target`, as `CycloneDX` 1.5: each crate that
 /// is linked, with its licence and the checksum of Cargo.lock.
-///
-/// # Errors
-///
-/// cargo cannot tell what is linked.
 pub fn materials(package: &str, target: &str) -> Result<String> {
     let metadata = notices::metadata(target)?;
     let sums = checksums(LOCK);
@@ -67,10 +63,6 @@ fn checksums(lock: &str) -> BTreeMap<(&str, &str), &str> {
 
 /// The provenance of `subjects`, a name and a SHA-256 each, as an in-toto statement with SLSA's
 /// predicate: the commit, Cargo.lock, the compiler and the command.
-///
-/// # Errors
-///
-/// Some file is not as the commit has it, or there is no commit.
 pub fn provenance(subjects: &[(String, String)], command: &str) -> Result<String> {
     let changes = output(Command::new("git").args(["status", "--porcelain"]))?;
     if let Some(change) = changes.lines().next() {

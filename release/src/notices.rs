@@ -56,10 +56,6 @@ struct Kind {
 
 /// The notices of `package` as it is built for `target`: each licence's text once, under the
 /// crates that it is for. Reads cargo's own sources of these crates; asks no network.
-///
-/// # Errors
-///
-/// cargo cannot tell what is linked, or a crate has no licence.
 pub fn of(package: &str, target: &str) -> Result<String> {
     let metadata = metadata(target)?;
     let linked = linked(&metadata, package)?;

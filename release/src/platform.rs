@@ -27,10 +27,6 @@ const fn platform(target: &'static str, os: &'static str, arch: &'static str) ->
 
 impl Platform {
     /// The platform of this target.
-    ///
-    /// # Errors
-    ///
-    /// There is none; the error names those there are.
     pub fn of(target: &str) -> Result<Self> {
         let known = ALL.map(|platform| platform.target).join(", ");
         ALL.into_iter()

@@ -15,10 +15,6 @@ struct Metadata {
 }
 
 /// Where cargo builds this workspace: `target`, or what `CARGO_TARGET_DIR` and the like name.
-///
-/// # Errors
-///
-/// cargo cannot tell.
 pub fn folder() -> Result<PathBuf> {
     let words = ["metadata", "--format-version=1", "--locked", "--no-deps"];
     let text = output(Command::new(env!("CARGO")).args(words))?;
@@ -29,10 +25,6 @@ pub fn folder() -> Result<PathBuf> {
 
 /// Builds a program for a release, and gives its folder. `builder` is the command of cargo: `build`, or
 /// one that links for other systems.
-///
-/// # Errors
-///
-/// The target is not installed, or the build fails.
 pub fn build(builder: &str, package: &str, profile: &str, target: &str) -> Result<PathBuf> {
     installed(target)?;
     let words = ["--locked", "--profile", profile, "-p", package];
@@ -60,10 +52,6 @@ fn flags() -> Result<String> {
 }
 
 /// Runs a command in the repository.
-///
-/// # Errors
-///
-/// It does not start, or fails.
 pub fn succeed(command: &mut Command) -> Result<()> {
     let status = command
         .current_dir(ROOT)
@@ -76,10 +64,6 @@ pub fn succeed(command: &mut Command) -> Result<()> {
 }
 
 /// Whether the standard library for this target is there.
-///
-/// # Errors
-///
-/// It is not, with the command that fetches it.
 pub fn installed(target: &str) -> Result<()> {
     let words = ["--print", "target-libdir", "--target", target];
     let folder = output(Command::new("rustc").args(words))?;

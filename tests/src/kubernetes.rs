@@ -28,9 +28,6 @@ pub struct Kubernetes {
 
 impl Kubernetes {
     /// The version of this process.
-    ///
-    /// # Errors
-    /// When `NODELIFE_KUBERNETES` names a version that has no module.
     pub fn current() -> Result<&'static Self> {
         static CURRENT: OnceLock<Kubernetes> = OnceLock::new();
         if let Some(known) = CURRENT.get() {
@@ -43,9 +40,6 @@ impl Kubernetes {
     }
 
     /// The versions that have a module, the oldest first; the last one is the version by default.
-    ///
-    /// # Errors
-    /// When the modules cannot be read.
     pub fn all() -> Result<Vec<Self>> {
         let mut modules = Vec::new();
         for entry in fs::read_dir(Path::new(MODULE).join("kubernetes"))? {
@@ -130,9 +124,6 @@ impl Kubernetes {
     }
 
     /// Whether it is `minor`, such as `1.35`, or newer.
-    ///
-    /// # Errors
-    /// When `minor` is no version.
     pub fn is_at_least(&self, minor: &str) -> Result<bool> {
         Ok(number(&self.minor)? >= number(minor)?)
     }
@@ -157,9 +148,6 @@ fn number(minor: &str) -> Result<(u32, u32)> {
 ///     return;
 /// }
 /// ```
-///
-/// # Errors
-/// When `minor` or `NODELIFE_KUBERNETES` is no known version.
 pub fn needs_kubernetes(minor: &str, reason: &str) -> Result<bool> {
     let current = Kubernetes::current()?;
     if current.is_at_least(minor)? {

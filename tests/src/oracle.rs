@@ -46,17 +46,11 @@ pub struct KubeletStart(Oracle);
 
 impl KubeletStart {
     /// Starts the program of the version that `NODELIFE_KUBERNETES` names.
-    ///
-    /// # Errors
-    /// When it does not build or run.
     pub fn run() -> Result<Self> {
         Oracle::start(GoProgram::KubeletStart).map(Self)
     }
 
     /// Asks all cases of one kind; the answers come in the same order.
-    ///
-    /// # Errors
-    /// When the program cannot make sense of a case.
     pub fn ask<C: Serialize, A: DeserializeOwned>(
         &mut self,
         kind: &str,
@@ -78,10 +72,6 @@ struct Oracle {
 static ORACLE: Mutex<Option<Oracle>> = Mutex::new(None);
 
 /// Asks all cases of one kind; the answers come in the same order.
-///
-/// # Errors
-/// When the oracle does not build or run, and when it cannot make sense of a case: that is never
-/// an answer of Kubernetes.
 pub fn ask<C, A>(kind: &str, cases: &[C]) -> Result<Vec<A>>
 where
     C: Serialize,

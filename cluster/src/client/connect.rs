@@ -41,10 +41,6 @@ impl Cluster {
 
     /// Connects without asking for the version: the first request shows whether the server is
     /// there, and [`Cluster::connect_error`] says what it means if not.
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError`] says what is missing or wrong on this side.
     pub async fn without_handshake(options: &ClientOptions) -> Result<Self, ConnectError> {
         let config = options.config().await?;
         Self::build(config, options.request_timeout)
@@ -112,10 +108,6 @@ impl Cluster {
 
     /// The same cluster, by a connection that is not shared with this one. It belongs to the
     /// runtime that makes the first request.
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError`] says what is missing or wrong on this side.
     pub fn with_own_connection(&self) -> Result<Self, ConnectError> {
         Ok(Self {
             session: session(&self.config, &self.credentials, &self.server)?,

@@ -63,10 +63,6 @@ pub struct Identity {
 
 impl ClientOptions {
     /// The name of the cluster by these flags and the files.
-    ///
-    /// # Errors
-    ///
-    /// As connecting with them.
     pub fn identity(&self) -> Result<Identity, ConnectError> {
         let kubeconfig = match self.read()? {
             Some(kubeconfig) => kubeconfig,

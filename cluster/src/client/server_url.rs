@@ -6,10 +6,6 @@ use http::uri::Scheme;
 /// The URL of `server`: a URL, or `HOST:PORT` without a scheme. The latter is HTTPS only if
 /// something says how to check the server's certificate (client-go v0.36.3, `rest/url_utils.go`,
 /// `DefaultServerURL`).
-///
-/// # Errors
-///
-/// The error, as the end of a sentence about the URL.
 pub(super) fn complete(server: &str, is_tls: bool) -> Result<Uri, String> {
     let with_scheme = server.contains("://");
     let url = if with_scheme {

@@ -15,10 +15,6 @@ pub(super) fn is_archive(path: &Path) -> bool {
 }
 
 /// Passes each regular file of the archive to `take`, in the order of the archive.
-///
-/// # Errors
-///
-/// That of `take`, or of the archive itself.
 pub(super) fn each<E>(
     path: &Path,
     broken: impl Fn(io::Error) -> E,

@@ -100,10 +100,6 @@ pub struct FromFiles {
 ///
 /// An object that is in several files counts once. What none of them holds is named
 /// in [`Snapshot::missing`].
-///
-/// # Errors
-///
-/// [`FileError`], with the file, the place and what to do.
 pub fn read(paths: &[PathBuf]) -> Result<FromFiles, FileError> {
     let mut reader = Reader::default();
     for path in paths {

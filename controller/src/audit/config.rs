@@ -10,10 +10,6 @@ use nodelife_core::format::parse_error;
 
 /// The selection of the file; everything without one. Its outputs and its exit status do not concern
 /// the controller.
-///
-/// # Errors
-///
-/// The file cannot be read or is not valid.
 pub(crate) fn selection(file: Option<&Path>) -> anyhow::Result<Selection> {
     let Some(path) = file else {
         return Ok(Selection::default());

@@ -73,10 +73,6 @@ pub struct AuditPart {
 
 impl AuditPart {
     /// Reads the configuration file and registers the metrics.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be read or is not valid.
     pub fn new(
         config: Option<&Path>,
         configz: bool,

@@ -31,10 +31,6 @@ impl Rests {
 
 /// Runs a job on a thread of its own. It must end by itself: the thread does not end with the
 /// future that waits for it.
-///
-/// # Errors
-///
-/// The thread could not be prepared, or the job panicked.
 pub(super) async fn on_own_thread<F: Future>(
     job: impl FnOnce(Rests) -> F + Send + 'static,
 ) -> anyhow::Result<F::Output>

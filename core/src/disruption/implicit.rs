@@ -30,20 +30,12 @@ impl Default for ImplicitBudget {
 
 impl ImplicitBudget {
     /// A number of pods or a percentage.
-    ///
-    /// # Errors
-    ///
-    /// Text that is neither, in the words of the budget's arithmetic.
     pub fn new(most: IntOrString) -> Result<Self, CountError> {
         most.scaled(100)?;
         Ok(Self(most))
     }
 
     /// `25%`, a number of pods, or `none`.
-    ///
-    /// # Errors
-    ///
-    /// Any other text.
     pub fn parse(text: &str) -> Result<Option<Self>, String> {
         if text == "none" {
             return Ok(None);

@@ -60,10 +60,6 @@ pub struct RefusedScale {
 impl Budget {
     /// Whether it refuses every eviction of these pods at a scale that their workloads may have. It
     /// is the least one: what a budget allows of some pods, it allows of more.
-    ///
-    /// # Errors
-    ///
-    /// Why the disruption controller cannot count it, and so allows nothing.
     pub fn refused_scale(
         &self,
         pods: &[&Pod],
@@ -154,10 +150,6 @@ impl DeclaredPods {
 
     /// The same as [`Budget::refused_scale`] of these. How many pods DaemonSets will have beside
     /// them is not known, and the disruption controller cannot count such by their scale.
-    ///
-    /// # Errors
-    ///
-    /// Why the disruption controller cannot count the budget.
     pub fn refused_scale(
         &self,
         budget: &Budget,

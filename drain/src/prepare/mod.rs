@@ -142,10 +142,6 @@ pub async fn prepare(
 }
 
 /// Plans from a snapshot, and refuses.
-///
-/// # Errors
-///
-/// A node is not there.
 pub fn plan_snapshot(
     snapshot: Snapshot,
     request: &DrainRequest,

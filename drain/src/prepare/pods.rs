@@ -40,10 +40,6 @@ pub struct PodSettings {
 }
 
 /// Reads the pods, plans and refuses.
-///
-/// # Errors
-///
-/// The cluster could not be read, or a pod is not there.
 pub async fn prepare_pods(
     cluster: &Cluster,
     settings: &PodSettings,

@@ -19,10 +19,6 @@ pub struct SelectedNodes {
 }
 
 /// The nodes of a drain, in this order.
-///
-/// # Errors
-///
-/// A node is not there, or none matches; the API server does not answer.
 pub async fn select_nodes(
     cluster: &Cluster,
     selection: &NodeSelection,

@@ -129,10 +129,6 @@ impl Command {
 
 impl Cli {
     /// Reads the words of the command line, the program's name first.
-    ///
-    /// # Errors
-    ///
-    /// The message of clap: a mistake, or the help that was asked for.
     pub(crate) fn from_words(
         words: impl IntoIterator<Item = OsString>,
     ) -> Result<Self, clap::Error> {

@@ -8,10 +8,6 @@ use nodelife_core::glob::Glob;
 use crate::exit::UsageError;
 
 /// The files that the words name: `a,b` are two, and `x/*.json` all that match.
-///
-/// # Errors
-///
-/// A word is an address, or a pattern that matches nothing.
 pub(crate) fn expand(words: &[PathBuf]) -> Result<Vec<PathBuf>, UsageError> {
     let mut files = Vec::new();
     for word in words {

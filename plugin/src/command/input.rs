@@ -288,9 +288,6 @@ pub(crate) fn warn_of_parts(snapshot: &Snapshot, printer: &mut Printer) {
     }
 }
 
-/// # Errors
-///
-/// The nodes were not read, and why.
 pub(crate) fn need_nodes(snapshot: &Snapshot) -> anyhow::Result<()> {
     match snapshot.why_missing(Source::Nodes) {
         Some(reason) => anyhow::bail!("failed to read the nodes: {reason}"),
@@ -299,10 +296,6 @@ pub(crate) fn need_nodes(snapshot: &Snapshot) -> anyhow::Result<()> {
 }
 
 /// Checks that each of these nodes is there.
-///
-/// # Errors
-///
-/// The API server's own words for one that is not; or that no node was read.
 pub(crate) fn check_nodes(
     snapshot: &Snapshot,
     names: &[Str],

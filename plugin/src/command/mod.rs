@@ -25,10 +25,6 @@ use crate::output::Printer;
 use crate::signals::or_interrupted;
 
 /// Runs the command of this command line.
-///
-/// # Errors
-///
-/// A sentence for the user; [`ExitStatus::of_error`] says which status it gives.
 pub(crate) async fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
     let Cli {
         command,

@@ -3,9 +3,6 @@
 use crate::cli::AuditOutput;
 use crate::exit::UsageError;
 
-/// # Errors
-///
-/// Two reports would go to the same place.
 pub(super) fn check_outputs(outputs: &[AuditOutput]) -> Result<(), UsageError> {
     for (i, output) in outputs.iter().enumerate() {
         let mut earlier = outputs.iter().take(i);

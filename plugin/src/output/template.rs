@@ -22,10 +22,6 @@ enum Part {
 
 impl Template {
     /// Reads text with `{PATH}`, `{"TEXT"}` and `{range PATH}…{end}`.
-    ///
-    /// # Errors
-    ///
-    /// The fault, and its place.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut open: Vec<(String, Vec<Part>)> = Vec::new();
         let mut parts = Vec::new();

@@ -52,10 +52,6 @@ const HEADS: &[&str] = &["Frequent", "Unhealthy", "Deprecated"];
 const TAILS: &[&str] = &["Problem", "Unhealthy", "Pressure", "Ready", "Configuration"];
 
 /// Replaces the names of nodes, namespaces, pods and all else that its owner wrote.
-///
-/// # Errors
-///
-/// The types of the snapshot do not come back from JSON: a fault of ours.
 pub fn redact(snapshot: &mut Snapshot) -> Result<(), serde_json::Error> {
     let mut pseudonyms = Pseudonyms::default();
     let mut lists = Lists {
