@@ -20,7 +20,6 @@ pub struct Policies {
     /// ServiceAccounts that are restricted to their own node.
     #[serde(deserialize_with = "agents")]
     pub agents: Vec<Agent>,
-    /// The mode of the rule `agents`.
     pub agent_mode: Mode,
     /// The mode of the rule `drainSafety`.
     pub drain_safety: Mode,

@@ -21,7 +21,6 @@ pub(super) struct Headroom<'a> {
 }
 
 impl<'a> Headroom<'a> {
-    /// Of each of [`RESOURCES`].
     pub(super) fn all(context: &Context<'a>) -> [Self; RESOURCES.len()] {
         let mut all = RESOURCES.map(|resource| Self {
             resource,

@@ -102,7 +102,6 @@ impl<'a> From<(Owner, Vec<&'a Pod>)> for OwnedPods<'a> {
 }
 
 impl<'a> OwnedPods<'a> {
-    /// The pods with such tolerations.
     pub(super) fn tolerating(&self, such: impl Fn(&[Toleration]) -> bool) -> Vec<&'a Pod> {
         let is_such = |pod: &&&Pod| such(&pod.spec.tolerations);
         if !self.is_alike {

@@ -70,7 +70,6 @@ impl Severities {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The severity that is given to the rule.
     pub(crate) fn of(&self, rule: &str) -> Option<Severity> {
         let of_id = |(name, _): &&(String, Severity)| name.trim().eq_ignore_ascii_case(rule);
         let of_group = |(name, _): &&(String, Severity)| names(name, rule);

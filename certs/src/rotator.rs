@@ -316,7 +316,6 @@ impl RotatorStatus {
     }
 }
 
-/// An error and its causes in one line.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut source = error.source();

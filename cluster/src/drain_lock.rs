@@ -88,7 +88,6 @@ impl Cluster {
         }
     }
 
-    /// Creates the namespace of the locks.
     pub async fn create_lock_namespace(&self) -> Result<(), ApiError> {
         let name = json!({"name": LOCK_NAMESPACE});
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": name});

@@ -24,7 +24,6 @@ const MAX_INSTANCE: usize = 128;
 /// How much of the object's name an Event's name has: 253 bytes are allowed.
 const MAX_NAME: usize = 200;
 
-/// A reference to an object.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectReference<'a> {

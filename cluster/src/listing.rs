@@ -315,7 +315,6 @@ impl Object for Workload {
     }
 }
 
-/// The kind of one of [`WORKLOADS`].
 fn workload_kind(kind: &str) -> WorkloadKind {
     let mut known = WorkloadKind::ALL.into_iter();
     let found = known.find(|known| known.as_str() == kind);

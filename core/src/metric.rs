@@ -7,7 +7,6 @@ pub struct Metric {
     pub name: &'static str,
     /// One sentence, without the dot at its end.
     pub help: &'static str,
-    /// Labels and value of each series.
     pub series: Vec<(Labels, i64)>,
 }
 

@@ -83,7 +83,6 @@ mod tests {
     use super::*;
     use crate::fixtures::node;
 
-    /// A node with heartbeats at this minute.
     fn heard(name: &str, minute: i64) -> Node {
         let mut node = node(name);
         node.status.conditions[0].last_heartbeat_time = Some(at(minute));

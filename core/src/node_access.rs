@@ -13,9 +13,7 @@ use crate::text::Str;
 pub const ASKER: &str = "nodelife-probe";
 /// The node that it asks about, which is not there either.
 pub const OTHER: &str = "nodelife-probe-other";
-/// The user name of [`ASKER`].
 pub const ASKER_USER: &str = "system:node:nodelife-probe";
-/// The group of all nodes.
 pub const NODES_GROUP: &str = "system:nodes";
 /// The group that no authorizer refuses anything.
 pub const MASTERS_GROUP: &str = "system:masters";

@@ -51,7 +51,6 @@ pub struct Consent {
     pub approved: Option<Arc<PlanScope>>,
 }
 
-/// The options of a drain.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct DrainOptions {

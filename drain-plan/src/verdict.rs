@@ -6,7 +6,6 @@ use super::behavior::BehaviorSource;
 use nodelife_core::disruption::{BudgetKey, BudgetName, EvictionDecision};
 use nodelife_core::text::Str;
 
-/// The verdict on a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodVerdict {
     /// It stays.
@@ -94,8 +93,10 @@ pub enum MissingFlag {
         /// Kind and name of an owner that is not its controller, as operators set them.
         owner: Option<String>,
     },
-    /// The controller that it names is gone.
-    ControllerGone { kind: Str, name: Str },
+    ControllerGone {
+        kind: Str,
+        name: Str,
+    },
     /// The approved plan does not remove it.
     NotPlanned,
 }

@@ -39,7 +39,6 @@ pub enum Prepared {
     Planned {
         /// The status that the refused nodes give the drain.
         status: DrainStatus,
-        /// The plan.
         plan: Box<DrainPlan>,
     },
     /// A drain that can be run.
@@ -105,7 +104,6 @@ impl std::fmt::Debug for Drain {
 }
 
 impl Drain {
-    /// Its plan.
     pub fn plan(&self) -> &DrainPlan {
         &self.plan
     }

@@ -49,7 +49,6 @@ pub trait Reporter: Send {
         self.tell(Level::Note, &"interrupted");
     }
 
-    /// The drain has ended.
     fn ended(&mut self, _end: &DrainEnd<'_>) {}
 
     /// The report, once, when the drain has ended.
@@ -91,12 +90,10 @@ impl Progress<'_> {
     }
 }
 
-/// How a drain ended.
 #[derive(Clone, Copy, Debug)]
 pub struct DrainEnd<'a> {
     /// Its last state.
     pub progress: Progress<'a>,
-    /// The status that the drain ends with.
     pub status: DrainStatus,
     /// The nodes whose cordon is taken back.
     pub to_uncordon: &'a [Str],

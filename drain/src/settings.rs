@@ -263,7 +263,6 @@ pub trait SharedLimits: Send + Sync {
 pub enum NodeSelection {
     /// These, in this order.
     Named(Vec<Str>),
-    /// All that match.
     Matching(LabelSelector),
 }
 

@@ -33,7 +33,6 @@ pub(crate) enum ExitStatus {
 }
 
 impl ExitStatus {
-    /// Findings if there are any.
     pub(crate) fn of_findings(any: bool) -> Self {
         if any { Self::Findings } else { Self::Done }
     }

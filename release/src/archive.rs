@@ -59,7 +59,6 @@ pub fn write(path: &Path, entries: &[Entry]) -> Result<String> {
     Ok(sha256(&bytes))
 }
 
-/// The SHA-256 of `bytes`, in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(64);
     for byte in digest(&SHA256, bytes).as_ref() {

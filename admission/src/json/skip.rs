@@ -46,7 +46,6 @@ pub(crate) struct StringSpan {
     pub(crate) is_plain: bool,
 }
 
-/// The string at the start of `bytes`.
 pub(crate) fn text(bytes: &[u8]) -> Option<StringSpan> {
     let mut at = 1;
     let mut is_plain = true;

@@ -139,7 +139,6 @@ pub(crate) struct Defaulted {
     pub(crate) warnings: Vec<String>,
 }
 
-/// The tolerations of the pod of `request`.
 pub(crate) fn default(request: &Request<'_>, policy: &Tolerations) -> Result<Defaulted, Denial> {
     if !policy.enabled
         || request.group_resource() != ("", "pods")

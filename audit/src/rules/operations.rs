@@ -90,7 +90,6 @@ fn forgotten<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
     Some(found.severity_if(seconds > 7 * DAY, Severity::Error))
 }
 
-/// The fields of a configuration as text.
 fn fields(config: &KubeletConfiguration) -> BTreeMap<String, String> {
     let Ok(Value::Object(fields)) = serde_json::to_value(config) else {
         return BTreeMap::new();

@@ -26,7 +26,6 @@ pub(super) struct Gathered {
     pub(super) foreign: BTreeSet<String>,
     /// Sources that a list has of several namespaces: of all, since a list is of one or of all.
     pub(super) whole: BTreeSet<Source>,
-    /// Lists of pods without a pod.
     pub(super) empty_pod_lists: usize,
     /// Objects that are not of the form of their kind, with the reason.
     pub(super) undecodable: Vec<(Source, String)>,

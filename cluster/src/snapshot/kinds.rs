@@ -206,7 +206,6 @@ impl ObjectKind {
     }
 }
 
-/// The source that a kind belongs to.
 pub(super) fn source_of(kind: &str) -> Option<Source> {
     find(|head| head.kind == kind).map(|head| head.source)
 }

@@ -12,7 +12,6 @@ use serde::Serialize;
 
 use crate::whole_file::{WriteError, write_whole};
 
-/// `kind` of a snapshot document.
 pub(super) const KIND: &str = "Snapshot";
 
 #[derive(Serialize)]

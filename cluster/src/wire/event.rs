@@ -27,7 +27,6 @@ impl<'a> Event<'a> {
         Encoded::Json(self.object.get())
     }
 
-    /// The status in an `ERROR` event.
     pub(crate) fn status(&self) -> Result<Status, DecodeError> {
         self.object().decode(&schema::STATUS)
     }

@@ -8,7 +8,6 @@ use nodelife_cluster::watch::Update;
 
 use super::store::Store;
 
-/// A change of the store.
 type Change = Box<dyn FnOnce(&mut Store) + Send>;
 
 /// The watches. Dropping it ends them.

@@ -63,7 +63,6 @@ const FACTS_AGAIN: Duration = Duration::from_secs(5);
 /// silent: what a second audit finds is news.
 const FIRST_CONFIGURATIONS: Duration = Duration::from_mins(1);
 
-/// The part `audit` of the controller.
 pub struct AuditPart {
     selection: Selection,
     /// Whether the kubelets are asked for their configurations.

@@ -19,7 +19,6 @@ pub(super) const CLUSTER_REPORTS: Resource =
 /// Who writes: the field manager, the source of the reports and the value of [`MANAGED_BY`].
 pub(super) const WRITER: &str = "nodelife-controller";
 pub(super) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-/// The digests of what a report says.
 pub(super) const DIGEST: &str = "nodelife.dev/report-digest";
 /// How many results a report leaves out.
 const LEFT_OUT: &str = "nodelife.dev/results-left-out";
@@ -89,7 +88,6 @@ struct ReportResult<'a> {
     timestamp: Time,
 }
 
-/// The key of a finding's result.
 pub(super) fn key(finding: &Finding) -> ResultKey {
     (finding.rule.to_string(), finding.subject.path())
 }
@@ -205,7 +203,6 @@ fn of_skipped<'a>(skipped: &'a Skipped, found: &FirstFound) -> ReportResult<'a> 
     }
 }
 
-/// The keys of all results of a report.
 pub(super) fn keys(content: &Content) -> impl Iterator<Item = ResultKey> {
     let skipped = content.skipped.iter();
     let skipped = skipped.map(|one| (one.rule.to_string(), "skipped".to_owned()));

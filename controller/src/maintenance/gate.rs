@@ -21,7 +21,6 @@ pub(super) type Begun = Arc<Mutex<BTreeMap<Str, (Timestamp, Option<Timestamp>)>>
 /// However long another process has asked, a gate is asked for so long, if its timeout allows it.
 const AT_LEAST: Duration = Duration::from_secs(30);
 
-/// The time of a gate.
 pub(super) struct GateTime {
     pub(super) timeout: Duration,
     pub(super) soak: Duration,

@@ -147,7 +147,6 @@ async fn serve(term: &Term, part: &MaintenancePart) -> anyhow::Result<()> {
     }
 }
 
-/// The next update of a watch, if there is one.
 async fn next<T>(watch: &mut Option<Watch<T>>) -> Option<Update<T>> {
     match watch {
         Some(watch) => watch.next().await,

@@ -9,7 +9,6 @@ use nodelife_core::taint::is_removal;
 use nodelife_core::text::Str;
 use nodelife_core::zone::ZoneKey;
 
-/// All nodes.
 #[derive(Default)]
 pub(super) struct Nodes {
     /// By name; none before the first list.
@@ -18,7 +17,6 @@ pub(super) struct Nodes {
     trouble: Option<String>,
 }
 
-/// The facts that are kept of a node.
 #[derive(PartialEq)]
 pub(super) struct NodeFacts {
     pub(super) uid: Str,

@@ -151,7 +151,6 @@ impl Reservations {
 }
 
 impl Known {
-    /// The lock of this name.
     pub(super) fn lock(&self, name: &str) -> Option<&Lock> {
         self.locks.get(name)
     }

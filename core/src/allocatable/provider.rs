@@ -81,7 +81,6 @@ impl Provider {
         }
     }
 
-    /// The reservation that the formula makes on a machine.
     pub fn formula(self, machine: NodeSize) -> Reservation {
         let (cpu, memory, eviction, storage) = match self {
             Self::Eks => (tiers(machine.cpu), eks_memory(machine.pods), 100 * MIB, GIB),

@@ -104,7 +104,6 @@ pub enum Limit {
     Keeper(Str),
 }
 
-/// The counts of an implicit budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImplicitCounts {
     pub workload: WorkloadKey,

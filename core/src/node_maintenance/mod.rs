@@ -19,13 +19,10 @@ pub use status::{
     NodeCounts, NodeState, NodeStatus, PlanStatus, UnsettledPod, condition,
 };
 
-/// The kind.
 pub const KIND: &str = "NodeMaintenance";
 /// The plural name, in paths.
 pub const PLURAL: &str = "nodemaintenances";
-/// The group.
 pub const GROUP: &str = "nodelife.dev";
-/// The version.
 pub const VERSION: &str = "v1alpha1";
 /// Keeps a deleted object until the nodes have what was taken from them.
 pub const FINALIZER: &str = "nodelife.dev/give-back";
@@ -115,7 +112,6 @@ impl NodeMaintenance {
         progressing.map_or("New", |condition| condition.reason.as_str())
     }
 
-    /// The condition Blocked, if it is True.
     pub fn blocked(&self) -> Option<&MaintenanceCondition> {
         let blocked = self.condition(condition::BLOCKED);
         blocked.filter(|condition| condition.status == "True")

@@ -105,7 +105,6 @@ impl<T: Eq + Hash> Pool<T> {
         self.known.get(value).cloned()
     }
 
-    /// The shared copy of `value`.
     pub fn get(&mut self, value: T) -> Shared<T> {
         if let Some(known) = self.known(&value) {
             return known;

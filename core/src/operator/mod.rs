@@ -84,7 +84,6 @@ trait Operator: fmt::Debug {
     /// The resources that show what it does.
     fn resources(&self) -> &'static [OperatorResource];
 
-    /// The annotations of pods that it acts on.
     fn pod_annotations(&self) -> &'static [&'static str] {
         &[]
     }
@@ -145,7 +144,6 @@ pub fn reads_annotation(key: &str) -> bool {
     operators.any(|operator| operator.pod_annotations().contains(&key))
 }
 
-/// The resources of all operators.
 pub fn resources() -> impl Iterator<Item = OperatorResource> {
     KNOWN.all().flat_map(Operator::resources).copied()
 }

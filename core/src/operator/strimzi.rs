@@ -87,7 +87,6 @@ impl Kafka {
 
 const KAFKAS: OperatorResource =
     OperatorResource::new("kafka.strimzi.io", &["v1", "v1beta2"], "kafkas");
-/// The webhook of the drain cleaner.
 const DRAIN_CLEANER: OperatorResource = OperatorResource::new(
     "admissionregistration.k8s.io",
     &["v1"],

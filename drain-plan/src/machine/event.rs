@@ -79,7 +79,6 @@ pub enum DrainEvent {
     CordonFailed {
         node: Str,
     },
-    /// The end of an [`Effect::Gate`].
     GateEnded {
         node: Str,
         passed: bool,
@@ -89,7 +88,6 @@ pub enum DrainEvent {
         node: Str,
         found: Option<Box<Node>>,
     },
-    /// An [`Effect::Confirm`] failed.
     ConfirmFailed {
         node: Str,
     },

@@ -237,7 +237,6 @@ impl ReadyCounts {
         self.replacements(workload)?.before
     }
 
-    /// A pod of the workload goes from the node.
     pub(super) fn pod_evicted(&mut self, workload: &str, node: &str) {
         if let Some(known) = self.0.get_mut(workload) {
             if let Some(CountReader::Replacements(nodes)) = &mut known.in_flight {

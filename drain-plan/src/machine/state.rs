@@ -435,7 +435,6 @@ impl Tracked {
         }
     }
 
-    /// Its block by a budget, and which.
     pub fn budget_block(&self) -> Option<(&Blocked, &BudgetKey)> {
         match &self.state {
             PodState::Blocked(blocked) => match &blocked.block {

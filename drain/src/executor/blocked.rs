@@ -20,7 +20,6 @@ pub(super) struct BlockedBudgets {
     pending: JoinSet<BudgetPods>,
 }
 
-/// A budget, and the pods of its namespace.
 pub(super) type BudgetPods = (BudgetKey, Result<NamespacePods, ApiError>);
 
 #[derive(Default)]

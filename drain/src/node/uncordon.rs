@@ -14,7 +14,6 @@ use crate::identity::DrainIdentity;
 use crate::reporter::DrainStatus;
 use crate::reporter::Reporter;
 
-/// The settings of [`undo_drain`].
 #[derive(Clone, Debug)]
 pub struct UndoSettings {
     /// Who takes it back.

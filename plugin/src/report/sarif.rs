@@ -165,7 +165,6 @@ fn sentence(text: &str) -> String {
     format!("{text}{end}")
 }
 
-/// A path as a URI reference.
 fn uri(path: &str) -> String {
     let mut uri = String::new();
     let path = path.replace('\\', "/");

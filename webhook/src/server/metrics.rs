@@ -133,7 +133,6 @@ pub(crate) struct Metrics {
     expiry: Family<Label<&'static str>, Gauge<f64, AtomicU64>>,
 }
 
-/// Creates and registers a metric.
 fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
     registry.register(name, help, metric.clone());

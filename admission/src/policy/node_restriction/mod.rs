@@ -63,7 +63,6 @@ pub(crate) fn check(
     strictest.map_or(Ok(()), |denial| Err(denial.into()))
 }
 
-/// The in-tree check of `rule`.
 fn check_rule(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Interrupted> {
     match rule {
         AdmissionRule::Nodes => Ok(node::check(request)?),

@@ -60,7 +60,6 @@ fn found<'a>(node: &'a Node, about: &NodeCondition, says: &'static str) -> Findi
     FindingBuilder::node(node, says).with("condition", &about.kind)
 }
 
-/// The finding that repeats the condition.
 fn said<'a>(node: &'a Node, condition: &NodeCondition) -> FindingBuilder<'a> {
     found(
         node,

@@ -72,7 +72,6 @@ pub(super) fn kept_back(node: &Node) -> Option<(Quantity, Quantity)> {
     Some((cpu, memory))
 }
 
-/// The reservation by the provider's formula for this node.
 pub(super) fn formula(node: &Node, provider: Provider) -> Option<Reservation> {
     let size = NodeSize {
         cpu: capacity(node, "cpu")?.milli_value()?,

@@ -128,7 +128,6 @@ static DOMAINS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     domains.map(|(domain, _)| domain).collect()
 });
 
-/// The words that stay in versions.
 static VERSION_WORDS: LazyLock<HashSet<&str>> =
     LazyLock::new(|| words(include_str!("version_words.txt")));
 

@@ -330,7 +330,6 @@ impl Nodes {
         next
     }
 
-    /// Begins the turn of a node.
     pub(super) fn begin(&mut self, node: Str, now: Timestamp) -> Option<Effect> {
         self.begin_turn(&node, now);
         let is_new = self.phase(&node) == Some(NodePhase::Waiting);

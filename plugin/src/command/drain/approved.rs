@@ -9,7 +9,6 @@ use nodelife_drain_plan::{DrainPlan, PlanScope, SavedPlan};
 use crate::exit::UsageError;
 use crate::output::Printer;
 
-/// The scope of the plan in this file.
 pub(super) fn read(file: &Path) -> Result<PlanScope, UsageError> {
     let wrong = |why: &str| UsageError(format!("{}: {why}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| wrong(&error.to_string()))?;
