@@ -12,13 +12,11 @@ use nodelife_core::disruption::{Autoscalers, DeclaredPods};
 use nodelife_core::machine::NodeMachine;
 use nodelife_core::object::{Budget, Lease, Node, NodeCondition, Pod, Workload, WorkloadKind};
 use nodelife_core::quantity::Quantity;
-use nodelife_core::request;
-use nodelife_core::request::{Amounts, ByContainers};
+use nodelife_core::request::{self, Amounts, ByContainers};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::version::Version;
 use nodelife_core::workload::Workloads;
-use nodelife_core::zone;
-use nodelife_core::zone::ZoneReport;
+use nodelife_core::zone::{self, ZoneReport};
 
 /// A snapshot with its indices.
 #[derive(Debug)]

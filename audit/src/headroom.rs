@@ -7,8 +7,7 @@ use super::context::{Context, allocatable, belongs_to_node, is_control_plane, is
 use super::fact::{Fact, Statement};
 use nodelife_core::object::Node;
 use nodelife_core::quantity::Quantity;
-use nodelife_core::request;
-use nodelife_core::request::ByContainers;
+use nodelife_core::request::{self, ByContainers};
 
 /// The resources that are summed up.
 pub(super) const RESOURCES: [&str; 2] = ["cpu", "memory"];

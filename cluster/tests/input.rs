@@ -8,8 +8,7 @@ use std::slice::from_ref;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use nodelife_cluster::snapshot;
-use nodelife_cluster::snapshot::{FileError, FromFiles};
+use nodelife_cluster::snapshot::{self, FileError, FromFiles};
 use nodelife_core::snapshot::{Snapshot, Source};
 use serde_json::{Value, json};
 use tempfile::TempDir;

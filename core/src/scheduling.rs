@@ -16,10 +16,8 @@ use std::rc::Rc;
 
 use crate::object::{Node, PersistentVolume, Pod, PodAffinityTerm};
 use crate::quantity::Quantity;
-use crate::request;
-use crate::request::ByContainers;
-use crate::taint;
-use crate::taint::{NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE};
+use crate::request::{self, ByContainers};
+use crate::taint::{self, NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE};
 use crate::text::Str;
 use spread::Spread;
 

@@ -1,7 +1,6 @@
 //! Listening on an address of which the kernel may not have the family.
 
-use std::io;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::Context as _;

@@ -1,12 +1,11 @@
 //! Runs the real kubectl with nodelife as its plugin.
 
-use std::env;
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 use tokio::io::AsyncWriteExt;

@@ -4,8 +4,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 use crate::context::belongs_to_node;
-use crate::pools;
-use crate::pools::most_common;
+use crate::pools::{self, most_common};
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::object::Node;

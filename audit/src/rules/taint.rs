@@ -6,9 +6,9 @@ use crate::context::belongs_to_node;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::{Node, NodeCondition, Taint};
 use nodelife_core::snapshot::Source;
-use nodelife_core::taint;
 use nodelife_core::taint::{
-    CONDITION_TAINTS, ConditionTaint, NO_SCHEDULE, PREFER_NO_SCHEDULE, SHUTDOWN, UNSCHEDULABLE,
+    self, CONDITION_TAINTS, ConditionTaint, NO_SCHEDULE, PREFER_NO_SCHEDULE, SHUTDOWN,
+    UNSCHEDULABLE,
 };
 use nodelife_core::version::Version;
 use nodelife_core::zone::waits_for_taint;

@@ -6,8 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{component, event};
 use crate::kubelet_config::found;
-use crate::kubelet_start;
-use crate::kubelet_start::{Cgroups, Judgement, Refusal, Target};
+use crate::kubelet_start::{self, Cgroups, Judgement, Refusal, Target};
 use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::machine::{Class, NodeMachine};

@@ -4,9 +4,8 @@
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
-use nodelife_audit::Selection;
-use nodelife_audit::failure;
 use nodelife_audit::kubelet_start::Target;
+use nodelife_audit::{Selection, failure};
 use nodelife_core::allocatable;
 use nodelife_core::allocatable::provider::{NodeSize, Provider};
 use nodelife_core::go_duration::GoDuration;

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use foldhash::{HashMap, HashSet};
-use nodelife_core::format;
 use nodelife_core::object::{Node, WorkloadKind};
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
-use nodelife_core::zone;
+use nodelife_core::{format, zone};
 
 use super::gathered::Gathered;
 use super::kinds::{Kind, Visitor, each_kind, source_of};

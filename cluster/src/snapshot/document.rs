@@ -12,12 +12,11 @@ use nodelife_core::snapshot::Source;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::gathered::Gathered;
-use super::go_names;
 use super::kinds::ObjectKind;
 use super::piece::{Kept, Piece, StreamError};
-use super::shape;
 use super::stream::{Inside, Stream};
 use super::write::KIND;
+use super::{go_names, shape};
 
 /// Reads all documents of a stream. Up to an error, `all` has what could be read.
 pub(super) fn read(stream: &mut Stream<'_>, all: &mut Gathered) -> Result<(), StreamError> {

@@ -11,13 +11,12 @@ use nodelife_core::text::Str;
 use serde::de::{Deserialize, Deserializer, Error as _};
 use thiserror::Error;
 
-use super::archive;
 use super::complete::complete;
-use super::document;
 use super::gathered::Gathered;
 use super::kinds::ObjectKind;
 use super::piece::StreamError;
 use super::stream::Stream;
+use super::{archive, document};
 
 /// Bytes read at once.
 const BUFFER: usize = 128 << 10;

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{Placement, likes};
 use crate::object::{Node, Pod, SpreadConstraint};
-use crate::taint;
-use crate::taint::{NO_EXECUTE, NO_SCHEDULE};
+use crate::taint::{self, NO_EXECUTE, NO_SCHEDULE};
 
 /// A constraint of a pod, and how many of the pods that count each domain has.
 pub(super) struct Spread<'p> {

@@ -11,8 +11,7 @@ use nodelife_drain_plan::{
 
 use super::Executor;
 use crate::events::EventReason;
-use crate::reporter::DrainStatus;
-use crate::reporter::{DrainEnd, Progress};
+use crate::reporter::{DrainEnd, DrainStatus, Progress};
 
 /// How long the API server may take after `--timeout` to say that it is there.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -14,8 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::identity::DrainIdentity;
 use crate::prepare::is_forbidden;
-use crate::reporter::DrainStatus;
-use crate::reporter::Reporter;
+use crate::reporter::{DrainStatus, Reporter};
 
 /// How often it is tried to take the lock while the Leases change under the request.
 const MAX_ATTEMPTS: usize = 5;

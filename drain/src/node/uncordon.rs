@@ -11,8 +11,7 @@ use nodelife_core::text::Str;
 use super::evacuation;
 use super::lock::{DrainLock, RELEASE_TIMEOUT};
 use crate::identity::DrainIdentity;
-use crate::reporter::DrainStatus;
-use crate::reporter::Reporter;
+use crate::reporter::{DrainStatus, Reporter};
 
 #[derive(Clone, Debug)]
 pub struct UndoSettings {

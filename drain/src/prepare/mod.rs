@@ -15,8 +15,7 @@ use nodelife_drain_plan::{Action, DrainPlan};
 
 use crate::drain::{Drain, Prepared, Refusals};
 use crate::executor::ExecutorOptions;
-use crate::reporter::DrainStatus;
-use crate::reporter::Reporter;
+use crate::reporter::{DrainStatus, Reporter};
 use crate::settings::{DrainRequest, NodeSelection};
 use crate::surge::Surges;
 use crate::view::ClusterView;

@@ -13,12 +13,10 @@ use nodelife_drain_plan::{
 use tokio::time::Instant;
 
 use super::options::deadline;
-use crate::drain::Refusals;
-use crate::drain::{Drain, Prepared};
+use crate::drain::{Drain, Prepared, Refusals};
 use crate::executor::ExecutorOptions;
 use crate::removal::RemovalMethod;
-use crate::reporter::DrainStatus;
-use crate::reporter::Reporter;
+use crate::reporter::{DrainStatus, Reporter};
 use crate::surge::Surges;
 use crate::view::ClusterView;
 use crate::view::watches::Watches;

@@ -7,8 +7,7 @@ use nodelife_core::text::Str;
 use nodelife_drain_plan::{Action, DrainPlan};
 
 use crate::drain::Refusals;
-use crate::reporter::DrainStatus;
-use crate::reporter::Reporter;
+use crate::reporter::{DrainStatus, Reporter};
 use crate::sentences;
 use crate::settings::{DrainRequest, OnImpossible, OnRefused};
 use crate::view::ClusterView;

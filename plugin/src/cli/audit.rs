@@ -13,8 +13,7 @@ use nodelife_audit::config::{AuditFormat, FailOn};
 use nodelife_audit::kubelet_start::Target;
 
 use super::duration::go_duration;
-use super::format;
-use super::{ConfigFileArgs, ConfigzArgs, InputArgs, NodeArgs};
+use super::{ConfigFileArgs, ConfigzArgs, InputArgs, NodeArgs, format};
 use crate::output::Template;
 
 /// Reports what is wrong with the nodes.

@@ -7,11 +7,9 @@ use std::path::{Component, Path, PathBuf};
 use clap::ValueEnum as _;
 use clap::builder::PossibleValue;
 use jiff::Timestamp;
-use nodelife_audit::config;
-use nodelife_audit::config::AuditConfig;
+use nodelife_audit::config::{self, AuditConfig};
 use nodelife_audit::{Exclude, Selection, Severities};
-use nodelife_core::format;
-use nodelife_core::format::count;
+use nodelife_core::format::{self, count};
 
 use super::outputs::check_outputs;
 use crate::cli::{

@@ -1,8 +1,7 @@
 //! `nodes`
 
 use jiff::Timestamp;
-use nodelife_audit::nodes;
-use nodelife_audit::nodes::{NodesReport, Options};
+use nodelife_audit::nodes::{self, NodesReport, Options};
 use nodelife_core::format::count;
 
 use super::input::{self, Wanted};

@@ -1,9 +1,8 @@
 //! A standard stream, written at once or by a thread of its own.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use anstream::AutoStream;
 use anstream::stream::{AsLockedWrite, RawStream};

@@ -1,14 +1,12 @@
 //! Capacity, Allocatable and requests of each node, for the reports.
 
 use nodelife_audit::Context;
-use nodelife_core::allocatable;
-use nodelife_core::allocatable::{Allocatable, Line};
-use nodelife_core::format;
-use nodelife_core::natural;
+use nodelife_core::allocatable::{self, Allocatable, Line};
 use nodelife_core::object::{Node, ResourceList};
 use nodelife_core::quantity::Quantity;
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{ZoneKey, ZoneReport};
+use nodelife_core::{format, natural};
 
 /// The resources that are drawn, with their unit.
 const RESOURCES: [(&str, Unit); 2] = [("cpu", Unit::Cores), ("memory", Unit::Gibibytes)];

@@ -1,9 +1,8 @@
 //! Servers and files that send too much, or what a terminal would obey.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::thread;
+use std::{fs, thread};
 
 use super::nodelife;
 

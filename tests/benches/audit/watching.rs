@@ -2,10 +2,9 @@
 //! opens the same watches and discards what they bring.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};

@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 
 use super::manners::PAUSE;
 use super::missing;
-use crate::cgroup;
-use crate::fixture;
+use crate::{cgroup, fixture};
 
 /// Where a node's kubelet reads the manifests of static pods.
 pub(super) const STATIC_PODS: &str = "/run/static-pods";

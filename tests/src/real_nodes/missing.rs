@@ -1,10 +1,9 @@
 //! What this machine lacks to run real nodes.
 
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::inotify::{self, CreateFlags};

@@ -14,12 +14,11 @@ use tokio::sync::{Mutex, MutexGuard, SemaphorePermit};
 use super::config;
 use super::logind::Logind;
 use super::namespaces::Namespaces;
-use crate::cgroup;
-use crate::fixture;
 use crate::kubectl::Output;
 use crate::program::GoProgram;
 use crate::supervise::{Spec, Supervised};
 use crate::wait::{TIMEOUT, wait_until};
+use crate::{cgroup, fixture};
 
 /// What containerd logs last before it serves the kubelet (`Run` of pkg/cri/server/service.go, 1.6).
 const SERVES_KUBELET: &str = "Start streaming server";

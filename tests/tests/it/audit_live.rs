@@ -12,9 +12,8 @@ use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use nodelife_tests::fixture::NodeFixture;
-use nodelife_tests::kubectl;
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, until};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, kubectl, program, until};
 use serde_json::{Value, json};
 use tokio::process::Command;
 

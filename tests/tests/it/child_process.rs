@@ -1,10 +1,9 @@
 //! A test that runs in a process of its own, to end as the tests that start it want: in a panic, or
 //! by a signal.
 
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::{env, fs};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

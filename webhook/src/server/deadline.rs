@@ -4,11 +4,10 @@
 //! hyper has one timeout for both, so a client that sends a byte per minute could hold a connection
 //! for as long as the API server's idle connections need; and it creates a timer per request.
 
-use std::io;
-use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use std::{io, mem};
 
 use nodelife_process::ConnectionState;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};

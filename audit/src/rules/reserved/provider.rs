@@ -1,8 +1,7 @@
 //! RES: providers' formulas, node pools, and resources that are not allocatable.
 
 use crate::context::{allocatable, capacity};
-use crate::pools;
-use crate::pools::most_common;
+use crate::pools::{self, most_common};
 use crate::rules::reserved::reservation::{formula, kept_back};
 use crate::{Context, Fact, FindingBuilder, Findings};
 use nodelife_core::allocatable::provider::Provider;

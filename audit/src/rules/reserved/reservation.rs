@@ -2,9 +2,8 @@
 
 use crate::context::{allocatable, capacity};
 use crate::{Context, FindingBuilder, Findings, Severity, Statement};
-use nodelife_core::allocatable;
-use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::allocatable::provider::{NodeSize, Provider, Reservation};
+use nodelife_core::allocatable::{self, KubeletConfiguration};
 use nodelife_core::machine::{Class, NodeMachine};
 use nodelife_core::object::Node;
 use nodelife_core::quantity::{Format, Quantity};

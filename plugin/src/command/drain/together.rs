@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nodelife_core::format;
-use nodelife_core::format::count;
+use nodelife_core::format::{self, count};
 use nodelife_core::natural;
 use nodelife_drain_plan::{Action, DrainPlan, PlannedPod};
 

@@ -8,8 +8,7 @@ use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule, Gate, Proxy};
-use nodelife_tests::seed;
-use nodelife_tests::until;
+use nodelife_tests::{seed, until};
 use serde_json::json;
 
 use nodelife_tests::Parts;

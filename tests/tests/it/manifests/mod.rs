@@ -12,11 +12,12 @@ use std::process::Command;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Api;
 use kube::api::PostParams;
-use nodelife_tests::crds;
 use nodelife_tests::installation::{NAMESPACE, SELECTOR, WEBHOOK, manifests};
 use nodelife_tests::kubectl::{Kubectl, run};
 use nodelife_tests::program::GoProgram;
-use nodelife_tests::{ControlPlane, Identity, Installation, Part, TIMEOUT, TestNamespace, until};
+use nodelife_tests::{
+    ControlPlane, Identity, Installation, Part, TIMEOUT, TestNamespace, crds, until,
+};
 use serde_json::{Value, json};
 
 /// What `kubectl kustomize` makes of a folder of the manifests.

@@ -1,7 +1,6 @@
 //! Compares Allocatable with the kubelet's own code.
 
-use nodelife_core::allocatable;
-use nodelife_core::allocatable::{Allocatable, KubeletConfiguration};
+use nodelife_core::allocatable::{self, Allocatable, KubeletConfiguration};
 use nodelife_tests::oracle::{self, AllocatableAnswer};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use nodelife_core::allocatable;
-use nodelife_core::allocatable::{Amounts, KubeletConfiguration, Threshold, parse_thresholds};
+use nodelife_core::allocatable::{
+    self, Amounts, KubeletConfiguration, Threshold, parse_thresholds,
+};
 use nodelife_core::quantity::Quantity;
 use nodelife_tests::oracle::{self, EvictionAnswer};
 use proptest::prelude::*;

@@ -28,8 +28,7 @@ use nodelife_tests::{ControlPlane, until};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::requests::NODES;
-use super::requests::is_served;
+use super::requests::{NODES, is_served};
 use super::{Call, make, pod};
 
 const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/policy/cold_start");

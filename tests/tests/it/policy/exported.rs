@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use nodelife_admission::{Mode, Policies, admission_policies};
 use nodelife_tests::kubectl::{Kubectl, run};
 use nodelife_tests::oracle::{self, PoliciesAnswer, PolicyAnswer};
-use nodelife_tests::seed;
-use nodelife_tests::{ControlPlane, Identity, program, until};
+use nodelife_tests::{ControlPlane, Identity, program, seed, until};
 use serde_json::{Value, json};
 
 use super::{Call, PolicyResponse, parity, pod, soundness};

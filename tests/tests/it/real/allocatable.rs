@@ -5,10 +5,8 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
-use nodelife_audit::kubelet_start;
-use nodelife_audit::kubelet_start::{Cgroups, Target};
-use nodelife_core::allocatable;
-use nodelife_core::allocatable::{Allocatable, KubeletConfiguration};
+use nodelife_audit::kubelet_start::{self, Cgroups, Target};
+use nodelife_core::allocatable::{self, Allocatable, KubeletConfiguration};
 use nodelife_core::quantity::Quantity;
 use nodelife_tests::real_nodes::{Agent, NodeOptions, RealNode, RealNodes};
 use nodelife_tests::supervise::tail;

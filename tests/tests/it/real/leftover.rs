@@ -4,9 +4,8 @@ use std::env;
 
 use nix::sys::signal::Signal;
 use nodelife_tests::fixture::PodFixture;
-use nodelife_tests::kubectl;
 use nodelife_tests::real_nodes::{RealNodes, Traces, deployment, is_left_out, room};
-use nodelife_tests::{ControlPlane, TestNamespace};
+use nodelife_tests::{ControlPlane, TestNamespace, kubectl};
 use tokio::process::Command;
 
 use super::support::nothing_is_left;

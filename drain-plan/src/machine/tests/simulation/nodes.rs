@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use jiff::Timestamp;
 
 use super::cluster::World;
-use crate::fixtures;
-use crate::{DrainEvent, DrainMachine, NodePhase};
+use crate::{DrainEvent, DrainMachine, NodePhase, fixtures};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 

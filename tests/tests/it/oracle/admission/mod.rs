@@ -18,9 +18,8 @@ mod response;
 
 use std::collections::BTreeSet;
 
-use nodelife_tests::Kubernetes;
 use nodelife_tests::oracle::{self, AdmissionAnswer};
-use nodelife_tests::seed;
+use nodelife_tests::{Kubernetes, seed};
 use serde_json::Value;
 
 use engine::Decision;

@@ -10,8 +10,7 @@
 pub(crate) mod case;
 mod tables;
 
-use nodelife_audit::kubelet_start;
-use nodelife_audit::kubelet_start::{Cgroups, Target};
+use nodelife_audit::kubelet_start::{self, Cgroups, Target};
 use nodelife_tests::Kubernetes;
 use nodelife_tests::oracle::{KubeletStart, StartAnswer};
 use serde_json::{Value, json};

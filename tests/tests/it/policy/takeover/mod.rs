@@ -9,8 +9,7 @@ use nodelife_tests::installation::manifests;
 use nodelife_tests::{ControlPlane, Installation, until};
 use serde_json::{Value, json};
 
-use super::requests::is_served;
-use super::requests::world;
+use super::requests::{is_served, world};
 use super::{Call, PATIENT, PolicyResponse, make, pod, start};
 
 /// Who refuses.

@@ -13,11 +13,10 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
-use nodelife_tests::Part;
 use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::kubectl::{self, Kubectl, Output};
 use nodelife_tests::proxy::Proxy;
-use nodelife_tests::{ControlPlane, Identity, Parts, PlaneLease, TestNamespace, until};
+use nodelife_tests::{ControlPlane, Identity, Part, Parts, PlaneLease, TestNamespace, until};
 use serde_json::{Value, json};
 
 pub(in crate::drain) use self::permissions::{
