@@ -43,7 +43,6 @@ pub struct InventoryItem {
     pub order: i32,
     /// The losses that the user has allowed.
     pub losses: BTreeSet<&'static str>,
-    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -57,7 +56,6 @@ pub fn inspect(pod: &Pod, policy: &PodPolicy, context: InventoryContext<'_>) -> 
         PodVerdict::Evict(_)
             | PodVerdict::Impossible(_)
             | PodVerdict::Await(WaitReason::Completion(_))
-            | PodVerdict::Skip(SkipReason::DaemonSetLast)
     );
     if removes && !policy.consent.approved.as_deref().is_none_or(covers) {
         verdict = PodVerdict::Refuse(vec![MissingFlag::NotPlanned], None);
@@ -131,16 +129,7 @@ fn verdict(
     let presence = controller.map(|reference| context.workloads.presence(reference));
     let of_daemon_set = controller.is_some_and(|c| c.kind == "DaemonSet") && !policy.filter.named;
     if of_daemon_set && presence != Some(Presence::Absent) {
-        let asked = matches!(asked, Some((Behavior::Skip, _)));
-        if !policy.consent.evict_daemon_sets || asked || pod.is_terminating() {
-            return PodVerdict::Skip(SkipReason::DaemonSet);
-        }
-        let needs = needs(pod, &policy.consent, context, notes);
-        return if needs.is_empty() {
-            PodVerdict::Skip(SkipReason::DaemonSetLast)
-        } else {
-            PodVerdict::Refuse(needs, None)
-        };
+        return PodVerdict::Skip(SkipReason::DaemonSet);
     }
     if let Some((Behavior::Skip, origin)) = asked {
         return PodVerdict::Skip(SkipReason::Asked(origin));
@@ -423,7 +412,6 @@ fn running_job_pods<'a>(
         .collect()
 }
 
-/// The pods that the budget selects, this one among them.
 fn selected<'a>(pod: &'a Pod, key: &BudgetKey, context: InventoryContext<'a>) -> Vec<&'a Pod> {
     let budget = context.budgets.get(key);
     let pods = context.pods.iter();

@@ -26,7 +26,6 @@ pub struct PodFilter {
     pub named: bool,
     /// `--pod-selector`: other pods are left alone.
     pub pod_selector: Option<LabelSelector>,
-    /// `--pod-rule`
     pub rules: Vec<PodRule>,
     /// `--skip-wait-for-delete-timeout`: do not wait for pods whose deletion is overdue by more.
     pub skip_overdue: Option<SignedDuration>,
@@ -41,8 +40,6 @@ pub struct Consent {
     pub delete_emptydir_data: bool,
     /// `--disable-eviction`: DELETE, which no budget stops.
     pub disable_eviction: bool,
-    /// `--evict-daemonsets`: their pods go when all others are gone.
-    pub evict_daemon_sets: bool,
     /// `--respect-annotations`: protected pods stay.
     pub respect_annotations: bool,
     /// `--bypass-pdb`: budgets that may be bypassed after a timeout.

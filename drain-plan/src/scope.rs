@@ -27,9 +27,6 @@ pub struct EvictionSettings {
     /// Seconds that each pod gets to stop; absent: the pod's own grace period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<u32>,
-    /// Whether pods of DaemonSets are evicted last.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub evict_daemon_sets: bool,
     /// Budgets that may be bypassed, as namespace/name.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub bypass_pdb: BTreeSet<Str>,
@@ -226,7 +223,6 @@ struct SavedPod {
 }
 
 impl SavedPlan {
-    /// The scope that an approval of it has.
     pub fn scope(&self) -> Result<PlanScope, String> {
         if self.kind != "DrainPlan" || self.api_version != nodelife_core::API_VERSION {
             return Err(format!(

@@ -28,8 +28,6 @@ pub enum SkipReason {
     Mirror,
     /// Its DaemonSet would bring it back at once.
     DaemonSet,
-    /// The same, and `--evict-daemonsets` evicts it once when all other pods are gone.
-    DaemonSetLast,
     /// Its deletion has been due for longer than `--skip-wait-for-delete-timeout`.
     Overdue,
     /// `--pod-selector` does not select it.
@@ -46,9 +44,6 @@ impl fmt::Display for SkipReason {
             Self::Asked(origin) => return write!(f, "{origin}=skip"),
             Self::Mirror => "a static pod of the kubelet",
             Self::DaemonSet => "managed by a DaemonSet",
-            Self::DaemonSetLast => {
-                "managed by a DaemonSet; evicted once all other pods are gone (--evict-daemonsets)"
-            }
             Self::Overdue => "its deletion is overdue (--skip-wait-for-delete-timeout)",
             Self::NotSelected => "not selected by --pod-selector",
             Self::NodeGone => "its node was deleted",

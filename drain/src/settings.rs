@@ -44,10 +44,6 @@ pub struct DrainSettings {
           default_value = "false", default_missing_value = "true", value_name = "BOOL",
           action = ArgAction::Set)]
     pub delete_emptydir_data: bool,
-    /// Evict DaemonSet pods too, once each, after all other pods of their node are gone.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", value_name = "BOOL", action = ArgAction::Set)]
-    pub evict_daemonsets: bool,
     /// Delete pods instead of evicting them, which bypasses every budget (requires --force).
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_name = "BOOL", action = ArgAction::Set)]
@@ -218,7 +214,6 @@ fn grace_period(text: &str) -> Result<Option<u32>, String> {
 /// A drain that a program asks for.
 #[derive(Clone, Debug, Default)]
 pub struct DrainRequest {
-    /// The nodes to drain.
     pub nodes: NodeSelection,
     pub settings: DrainSettings,
     /// Whether to plan and change nothing (`--dry-run`).
@@ -284,7 +279,6 @@ impl NodeSelection {
         Self::Named(unique)
     }
 
-    /// The nodes that are named.
     pub fn names(&self) -> &[Str] {
         match self {
             Self::Named(names) => names,
@@ -357,7 +351,6 @@ impl fmt::Display for PodSelector {
 
 nodelife_core::as_text!(PodSelector, "maxLength": 1024);
 
-/// The implicit budget of workloads, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImplicitBudgetSetting(pub Option<ImplicitBudget>);
 

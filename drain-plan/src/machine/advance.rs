@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::DrainMachine;
 use super::nodes::{NodeLoss, NodePhase, YIELD_AFTER};
-use super::state::{BlockReason, Outcome, PodState, Tracked, Unevictable};
+use super::state::{BlockReason, PodState, Tracked, Unevictable};
 use crate::verdict::SkipReason;
 use nodelife_core::disruption::{EvictionDecision, decide};
 use nodelife_core::object::Pod;
@@ -23,7 +23,6 @@ impl DrainMachine {
         }
     }
 
-    /// Whether pods are named, and nodes are not.
     pub fn pods_are_named(&self) -> bool {
         self.settings.policy.filter.named
     }
@@ -91,32 +90,9 @@ impl DrainMachine {
             self.nodes.reopen(node);
         } else if !self.awaited(node).is_empty() {
             self.effects.push(self.nodes.settle(node));
-        } else if self.release_daemon_sets(node) {
-            self.nodes.reopen(node);
         } else {
             self.effects.extend(self.nodes.finish(node, self.now));
         }
-    }
-
-    /// Lets the DaemonSet pods of an empty node go, once; whether there are any.
-    ///
-    /// `--evict-daemonsets`: their controllers bring them back at once, since they tolerate the
-    /// cordon. Who evicts them all the same wants them to stop in order: before the machine does, and
-    /// after the pods that they serve.
-    fn release_daemon_sets(&mut self, node: &Str) -> bool {
-        let is_empty = |tracked: &Tracked| tracked.outcome() <= Outcome::Skipped;
-        if self.released.contains(node) || !self.pods_on(node).all(is_empty) {
-            return false;
-        }
-        let last = PodState::Skipped(SkipReason::DaemonSetLast);
-        let pods = self.pods_on(node);
-        let pods = pods.filter(|t| t.state == last && !t.pod.is_terminating());
-        let uids: Vec<Str> = pods.map(|t| t.pod.metadata.uid.clone()).collect();
-        self.released.insert(node.clone());
-        for uid in &uids {
-            self.set(uid, PodState::Waiting);
-        }
-        !uids.is_empty()
     }
 
     /// The nodes that only budgets delay, and since when in their turn, while others wait

@@ -60,8 +60,6 @@ pub use state::{BlockReason, Blocked, Outcome, PodState, StopReason, Tracked, Un
 pub struct DrainMachine {
     settings: Arc<DrainOptions>,
     nodes: Nodes,
-    /// The nodes whose DaemonSet pods may go, as all others have gone.
-    released: BTreeSet<Str>,
     pods: BTreeMap<Str, Tracked>,
     store: Store,
     ledger: Ledger,
@@ -96,7 +94,6 @@ impl DrainMachine {
         Self {
             nodes: Nodes::new(Arc::clone(&settings), nodes),
             settings,
-            released: BTreeSet::new(),
             pods: BTreeMap::new(),
             store,
             ledger: Ledger::default(),
@@ -138,7 +135,6 @@ impl DrainMachine {
         self.nodes.ended_at(node)
     }
 
-    /// Whether it has been the turn of this node.
     pub fn had_turn(&self, node: &str) -> bool {
         self.nodes.had_turn(node)
     }
@@ -214,7 +210,6 @@ impl DrainMachine {
         .flatten()
     }
 
-    /// Takes in an event and returns the effects.
     pub fn step(&mut self, event: DrainEvent, now: Timestamp) -> Vec<Effect> {
         self.step_all([event], now)
     }

@@ -6,7 +6,7 @@ use super::DrainMachine;
 use super::event::Effect;
 use super::state::{EvictionInputs, PodState, Tracked, Unevictable};
 use crate::inventory::{InventoryContext, inspect};
-use crate::verdict::{Impossible, PodVerdict, SkipReason, WaitReason};
+use crate::verdict::{Impossible, PodVerdict, WaitReason};
 use nodelife_core::object::Pod;
 use nodelife_core::text::Str;
 use nodelife_core::workload::Presence;
@@ -157,11 +157,6 @@ impl DrainMachine {
         let item = inspect(&pod, &self.settings.policy, context);
         let doubtful = self.is_owner_doubtful(&pod, &item.verdict);
         let state = match item.verdict {
-            PodVerdict::Skip(SkipReason::DaemonSetLast)
-                if self.released.contains(self.node_key(&pod)) =>
-            {
-                PodState::Skipped(SkipReason::DaemonSet)
-            }
             PodVerdict::Skip(skip) => PodState::Skipped(skip),
             PodVerdict::Await(WaitReason::Terminating) => PodState::Terminating { since: self.now },
             PodVerdict::Await(WaitReason::Completion(_) | WaitReason::Owner(_)) => {

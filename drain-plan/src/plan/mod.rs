@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::inventory::InventoryItem;
 use super::scope::{EvictionSettings, PlanScope, workload_of};
-use super::verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};
+use super::verdict::{Impossible, MissingFlag, PodVerdict, WaitReason};
 use crate::options::tier;
 use control_plane::quorum_warnings;
 use estimate::{PlannedEviction, Schedule};
@@ -399,9 +399,7 @@ fn planned(
 /// Whether the drain sends an eviction or deletion of the pod, now or later.
 fn is_removed(verdict: &PodVerdict, eviction: &EvictionSettings) -> bool {
     match verdict {
-        PodVerdict::Evict(_)
-        | PodVerdict::Await(WaitReason::Completion(_))
-        | PodVerdict::Skip(SkipReason::DaemonSetLast) => true,
+        PodVerdict::Evict(_) | PodVerdict::Await(WaitReason::Completion(_)) => true,
         // It is evicted again if that shortens its grace period.
         PodVerdict::Await(WaitReason::Terminating) => eviction.grace_period_seconds.is_some(),
         PodVerdict::Impossible(_) => eviction.waits_for_impossible(),

@@ -27,7 +27,6 @@ impl DrainSettings {
             pod_selector,
             force,
             delete_emptydir_data,
-            evict_daemonsets,
             disable_eviction,
             respect_annotations,
             grace_period,
@@ -63,7 +62,6 @@ impl DrainSettings {
             force: *force,
             delete_emptydir_data: *delete_emptydir_data,
             disable_eviction: *disable_eviction,
-            evict_daemon_sets: *evict_daemonsets,
             respect_annotations: *respect_annotations,
             bypass: bypass_pdb.iter().cloned().collect(),
             approved: None,
@@ -71,7 +69,6 @@ impl DrainSettings {
         let eviction = EvictionSettings {
             disable_eviction: *disable_eviction,
             grace_period_seconds: *grace_period,
-            evict_daemon_sets: *evict_daemonsets,
             bypass_pdb: bypass_pdb
                 .iter()
                 .map(|key| key.to_string().into())
@@ -124,7 +121,6 @@ impl DrainRequest {
                 && (self.settings.max_per_zone.is_some() || self.max_unavailable.is_some())
     }
 
-    /// The plan for what is in view.
     pub(crate) fn plan(&self, view: &ClusterView, now: Timestamp) -> DrainPlan {
         self.plan_in(view, view.plan_context().as_ref(), now)
     }

@@ -85,7 +85,7 @@ pub(crate) struct DrainArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "", value_name = "NAME",
           conflicts_with_all = ["undo", "files", "dry_run", "output", "events", "break_lock"])]
     pub(crate) detach: Option<String>,
-    /// Accepted for compatibility with kubectl; no effect: see --evict-daemonsets
+    /// Accepted for compatibility with kubectl; no effect: DaemonSet pods are left alone
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", value_name = "BOOL", action = ArgAction::Set,
           hide_short_help = true)]

@@ -1,9 +1,8 @@
-//! Soaks, gates and limits between nodes, and DaemonSet pods, which come last.
+//! Soaks, gates and limits between nodes.
 
 use super::turns::{finish, phase, three};
 use super::*;
-use crate::fixtures::{node, owner};
-use crate::{Consent, PodPolicy};
+use crate::fixtures::node;
 use nodelife_core::object::NodeCondition;
 
 fn gate(node: &str) -> Effect {
@@ -82,7 +81,6 @@ fn a_gate_that_fails_stops_the_nodes_that_follow() {
     }
 }
 
-/// How a node is in this version.
 fn seen(name: &str, version: &str, unschedulable: bool, ready: bool) -> DrainEvent {
     let mut node = node(name);
     node.metadata.uid = name.into();
@@ -164,64 +162,4 @@ fn a_drain_that_unavailable_nodes_hold_up_names_them_once() {
     assert_eq!(phase(&drain, "a"), NodePhase::Waiting);
     drain.step(seen("other", "2", false, true));
     assert_eq!(phase(&drain, "a"), NodePhase::Draining);
-}
-
-fn agent(name: &str) -> Pod {
-    let mut agent = pod(name, NODE);
-    agent.metadata.labels.clear();
-    agent.metadata.owner_references = vec![owner("apps/v1", "DaemonSet", "agent")].into();
-    agent
-}
-
-fn with_agents() -> DrainOptions {
-    DrainOptions {
-        policy: PodPolicy {
-            consent: Consent {
-                evict_daemon_sets: true,
-                ..Consent::default()
-            },
-            ..PodPolicy::default()
-        },
-        ..DrainOptions::default()
-    }
-}
-
-fn confirm(drain: &mut Drain, pods: Vec<Pod>) -> Vec<Effect> {
-    let list = confirmed(&drain.machine, NODE, pods);
-    drain.step(list)
-}
-
-#[test]
-fn daemon_set_pods_are_evicted_last_and_once() {
-    let pods = vec![agent("agent"), pod("a", NODE)];
-    let (mut drain, effects) = Drain::new(with_agents(), pods, Vec::new());
-    assert_eq!(evicted(&effects), ["a"]);
-    drain.answer("a", EvictionResult::Accepted);
-    assert!(evicted(&drain.gone("a")).is_empty());
-    let effects = confirm(&mut drain, vec![agent("agent")]);
-    assert_eq!(evicted(&effects), ["agent"]);
-    drain.answer("agent", EvictionResult::Accepted);
-    drain.gone("agent");
-    // Its controller brings it back.
-    let mut again = agent("again");
-    again.metadata.creation_timestamp = Some(drain.now);
-    let effects = drain.step(DrainEvent::Pod(Box::new(again.clone())));
-    assert!(evicted(&effects).is_empty());
-    let effects = confirm(&mut drain, vec![again]);
-    assert!(effects.contains(&Effect::Done { node: NODE.into() }));
-    assert!(drain.machine.is_finished() && drain.machine.is_drained(NODE));
-}
-
-#[test]
-fn daemon_set_pods_stay_if_another_pod_does() {
-    let settings = DrainOptions {
-        once: true,
-        ..with_agents()
-    };
-    let pods = vec![agent("agent"), pod("a", NODE)];
-    let held = vec![budget("web", 0, 2, 2)];
-    let (mut drain, _) = Drain::new(settings, pods.clone(), held);
-    let effects = confirm(&mut drain, pods);
-    assert!(evicted(&effects).is_empty());
-    assert!(drain.machine.is_finished() && !drain.machine.is_drained(NODE));
 }

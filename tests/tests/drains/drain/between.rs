@@ -1,10 +1,10 @@
-//! Tests of what comes between nodes, and of DaemonSet pods, which come last.
+//! Tests of what comes between nodes.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
-use nodelife_tests::{AuditEvent, ControlPlane, until};
+use nodelife_tests::fixture::{NodeFixture, PodFixture};
+use nodelife_tests::until;
 use serde_json::json;
 
 use super::support::{
@@ -114,28 +114,4 @@ pub(crate) async fn a_node_starts_only_while_enough_others_are_available() {
         drop(env);
         end_plane(plane).await;
     }
-}
-
-#[tokio::test]
-pub(crate) async fn daemon_set_pods_are_evicted_last_and_once() {
-    let env = TestEnvironment::new(ControlPlane::shared().await, "agents-last").await;
-    let node = env.node("a");
-    let ns = &env.namespace;
-    NodeFixture::kwok(&node).create(ns.client()).await.unwrap();
-    WorkloadFixture::daemon_set("agent")
-        .pod_spec(json!({"nodeSelector": {"kubernetes.io/hostname": node}}))
-        .create_ready(ns, 1)
-        .await
-        .unwrap();
-    let free = PodFixture::new("free").bound_to(&node);
-    free.create(ns).await.unwrap();
-    let before = env.pods_on(&node).await;
-    let output = env.drain(&[&node, "--force", "--evict-daemonsets"]).await;
-    assert_eq!(output.status, Some(0), "{}", output.stderr);
-    let evictions = env.evictions().await;
-    let names: Vec<&str> = evictions.iter().map(AuditEvent::name).collect();
-    assert_eq!(names.len(), 2, "{names:?}");
-    assert_eq!(names[0], "free");
-    assert!(names[1].starts_with("agent-"), "{names:?}");
-    env.check(&before).await;
 }

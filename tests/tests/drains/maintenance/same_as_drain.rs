@@ -37,7 +37,7 @@ run! {
         a_denial_after_throttling_is_retried,
         a_throttled_eviction_is_retried_and_not_called_blocked,
         a_policys_denial_is_final_and_quoted;
-    between: [daemon_set_pods_are_evicted_last_and_once]
+    between: []
         a_node_starts_only_while_enough_others_are_available;
     budgets: [a_node_is_drained_without_violating_its_budget]
         nodes_drained_at_once_share_a_budget,
