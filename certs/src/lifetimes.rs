@@ -1,20 +1,34 @@
 //! The durations of the rotation: lives of certificates and propagation of a caBundle.
 
+use clap::Args;
 use jiff::SignedDuration;
 
-/// The durations of the rotation. The defaults are documented; tests use shorter ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The durations of the rotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
 pub struct Lifetimes {
-    /// Life of a CA. Its successor is made at half of it.
+    /// Lifetime of a CA; its successor is created at half of it.
+    #[arg(
+        id = "ca-life",
+        long = "ca-life",
+        value_name = "DURATION",
+        default_value = "8760h"
+    )]
     pub ca: SignedDuration,
-    /// Life of a leaf. It is renewed at two thirds, so a writer may be down for the remaining third
-    /// before anything breaks.
+    /// Lifetime of a leaf; it is renewed at two thirds of it.
+    #[arg(
+        id = "leaf-life",
+        long = "leaf-life",
+        value_name = "DURATION",
+        default_value = "720h"
+    )]
     pub leaf: SignedDuration,
-    /// How long a CA must be in every configuration before it signs its first leaf: the longest
-    /// delay of an API server (which learns of it by a watch and does not acknowledge it), or of a
-    /// kubelet with the mounted Secret.
+    /// How long a CA must be in every configuration before it signs.
+    // The longest delay of an API server, which learns of it by a watch and does not acknowledge it, or of
+    // a kubelet with the mounted Secret.
+    #[arg(long, value_name = "DURATION", default_value = "5m")]
     pub propagation: SignedDuration,
     /// How far notBefore lies in the past, for API servers whose clocks are behind.
+    #[arg(long, value_name = "DURATION", default_value = "1h")]
     pub backdate: SignedDuration,
 }
 

@@ -1,18 +1,27 @@
 //! The names of the objects in the cluster.
 
-/// The names that the manifests and the certs program agree on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use clap::Args;
+
+/// Names of the objects; the defaults are those of the manifests.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub struct ObjectNames {
     /// Namespace of the Service, the Secrets and the Lease.
+    #[arg(long, default_value_t = Self::default().namespace)]
     pub namespace: String,
+    /// The webhook's Service.
+    #[arg(long, default_value_t = Self::default().service)]
     pub service: String,
-    /// Names of the webhook configurations, of either kind. One that does not exist is skipped.
+    /// Names of the webhook configurations, of either kind; those that exist get the caBundle.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values_t = Self::default().configurations)]
     pub configurations: Vec<String>,
-    /// The Secret with the CA and its key. Only certs reads it.
+    /// Secret with the CA and its key.
+    #[arg(long, default_value_t = Self::default().ca_secret)]
     pub ca_secret: String,
-    /// The Secret that the webhook mounts: `tls.crt`, `tls.key`, `ca.crt`.
+    /// Secret that the webhook mounts.
+    #[arg(long, default_value_t = Self::default().tls_secret)]
     pub tls_secret: String,
-    /// The Lease that keeps a second writer idle.
+    /// Lease that keeps a second writer idle.
+    #[arg(long, default_value_t = Self::default().lease)]
     pub lease: String,
 }
 

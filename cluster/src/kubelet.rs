@@ -33,15 +33,15 @@ use crate::resource::Resource;
 use crate::{Cluster, json};
 
 /// How the configurations of kubelets are read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Configz {
-    /// Through the API server, by a permission to get nodes/proxy: whoever has it may run commands in
-    /// every pod.
+    /// Through the API server
+    // By a permission to get nodes/proxy: whoever has it may run commands in every pod.
     #[default]
     Proxy,
-    /// From each kubelet, with a token of an account that may get nodes/configz and nothing else
-    /// (feature gate `KubeletFineGrainedAuthz`: on since 1.33, locked since 1.36; v1.37.2,
-    /// `pkg/kubelet/server/auth.go`).
+    /// From the kubelet itself, at its node's address
+    // With a token of an account that may get nodes/configz and nothing else (feature gate `KubeletFineGrainedAuthz`: on since 1.33, locked since 1.36; v1.37.2,
+    // `pkg/kubelet/server/auth.go`).
     Direct,
 }
 

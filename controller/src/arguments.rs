@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser};
 use nodelife_core::node_marks::LOCK_NAMESPACE;
@@ -40,27 +39,8 @@ pub struct Arguments {
 /// The flags of the leader election; they have the names of kube-controller-manager's.
 #[derive(Debug, Args)]
 pub(crate) struct LeaderElection {
-    /// Seconds for which the Lease holds after a renewal.
-    #[arg(
-        long = "leader-elect-lease-duration",
-        value_name = "SECONDS",
-        default_value_t = 12
-    )]
-    lease_duration: u32,
-    /// Seconds for which a leader may fail to renew; then it stops.
-    #[arg(
-        long = "leader-elect-renew-deadline",
-        value_name = "SECONDS",
-        default_value_t = 8
-    )]
-    renew_deadline: u32,
-    /// Seconds between two attempts to acquire or to renew.
-    #[arg(
-        long = "leader-elect-retry-period",
-        value_name = "SECONDS",
-        default_value_t = 2
-    )]
-    retry_period: u32,
+    #[command(flatten)]
+    pub(crate) times: Times,
     /// Name of the Lease.
     #[arg(
         long = "leader-elect-resource-name",
@@ -75,15 +55,4 @@ pub(crate) struct LeaderElection {
         default_value = LOCK_NAMESPACE
     )]
     pub(crate) resource_namespace: String,
-}
-
-impl LeaderElection {
-    pub(crate) fn times(&self) -> Times {
-        let seconds = |seconds: u32| Duration::from_secs(seconds.into());
-        Times {
-            lease_duration: seconds(self.lease_duration),
-            renew_deadline: seconds(self.renew_deadline),
-            retry_period: seconds(self.retry_period),
-        }
-    }
 }

@@ -24,15 +24,21 @@ const RESTART: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mi
 /// How long the release of the Lease may take at the end of the program.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
-/// The times of an election.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 pub struct Times {
-    /// How long the Lease holds after a renewal.
+    /// Seconds for which the Lease holds after a renewal.
+    #[arg(long = "leader-elect-lease-duration", value_name = "SECONDS", default_value = "12", value_parser = seconds)]
     pub lease_duration: Duration,
-    /// How long a leader may fail to renew.
+    /// Seconds for which a leader may fail to renew; then it stops.
+    #[arg(long = "leader-elect-renew-deadline", value_name = "SECONDS", default_value = "8", value_parser = seconds)]
     pub renew_deadline: Duration,
-    /// Between two attempts to acquire or to renew.
+    /// Seconds between two attempts to acquire or to renew.
+    #[arg(long = "leader-elect-retry-period", value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     pub retry_period: Duration,
+}
+
+fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
+    Ok(Duration::from_secs(text.parse::<u32>()?.into()))
 }
 
 impl Times {

@@ -54,7 +54,7 @@ fn parts(arguments: &Arguments, registry: &mut Registry) -> anyhow::Result<Parts
 }
 
 async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let times = arguments.leader_election.times();
+    let times = arguments.leader_election.times;
     if let Some(problem) = times.problem() {
         anyhow::bail!("invalid times of the leader election: {problem}");
     }
@@ -78,7 +78,7 @@ async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let election = tasks.spawn({
         let (cancel, health) = (cancel.clone(), Arc::clone(&health));
         let options = ClientOptions {
-            kubeconfig: arguments.kubeconfig.into_iter().collect(),
+            kubeconfig: arguments.kubeconfig,
             ..ClientOptions::default()
         };
         let flags = arguments.leader_election;

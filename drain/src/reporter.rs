@@ -27,7 +27,6 @@ pub trait Reporter: Send {
     /// Why something failed.
     fn error(&mut self, error: &anyhow::Error);
 
-    /// The state of a pod changed.
     fn pod_changed(&mut self, _pod: &Tracked, _now: Timestamp) -> anyhow::Result<()> {
         Ok(())
     }

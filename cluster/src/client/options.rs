@@ -5,12 +5,14 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::{Args, ValueHint};
 use kube::config::{
     AuthInfo, Cluster as ClusterEntry, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo,
     NamedCluster, NamedContext,
 };
 
 use nodelife_core::format::parse_error;
+use nodelife_core::go_duration::GoDuration;
 
 use super::server_url::{self, without_user};
 use crate::error::{ConnectError, Place};
@@ -18,36 +20,112 @@ use crate::error::{ConnectError, Place};
 /// The name under which the chosen context, cluster and user are put together.
 const CONTEXT_NAME: &str = "nodelife";
 
-/// kubectl's global flags, with kubectl's names and meaning.
-#[derive(Clone, Debug, Default)]
+/// Which cluster, and as whom: kubectl's global flags, with its spelling and meaning
+/// (`k8s.io/cli-runtime/pkg/genericclioptions/config_flags.go`, v0.36.3). Without `--kubeconfig`, the files of
+/// `KUBECONFIG`, else `~/.kube/config`, else the service account of the pod.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Cluster")]
 pub struct ClientOptions {
-    /// `--kubeconfig`. Empty: the files of `KUBECONFIG`, else `~/.kube/config`, else
-    /// the service account of the pod that we run in.
-    pub kubeconfig: Vec<PathBuf>,
+    /// Path to the kubeconfig file [default: KUBECONFIG, then ~/.kube/config]
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Name of the kubeconfig context to use
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
     pub context: Option<String>,
+    /// Name of the kubeconfig cluster to use
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
     pub cluster: Option<String>,
+    /// Name of the kubeconfig user to use
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
     pub user: Option<String>,
+    /// The namespace scope of this request
+    #[arg(
+        long,
+        short,
+        global = true,
+        value_name = "NAME",
+        hide_short_help = true
+    )]
     pub namespace: Option<String>,
+    /// Address of the Kubernetes API server
+    #[arg(long, short, global = true, value_name = "URL", value_hint = ValueHint::Url, hide_short_help = true)]
     pub server: Option<String>,
+    /// Bearer token for the API server
+    #[arg(long, global = true, value_name = "TOKEN", hide_short_help = true)]
     pub token: Option<String>,
-    /// `--as`
+    /// User name to impersonate
+    #[arg(
+        long = "as",
+        global = true,
+        value_name = "USER",
+        hide_short_help = true
+    )]
     pub impersonate: Option<String>,
-    /// `--as-group`
+    /// Group to impersonate; may be repeated
+    #[arg(
+        long = "as-group",
+        global = true,
+        value_name = "GROUP",
+        hide_short_help = true
+    )]
     pub impersonate_groups: Vec<String>,
-    /// `--as-uid`
+    /// UID to impersonate
+    #[arg(
+        long = "as-uid",
+        global = true,
+        value_name = "UID",
+        hide_short_help = true
+    )]
     pub impersonate_uid: Option<String>,
-    /// `--as-user-extra`, as KEY=VALUE
+    /// Further value to impersonate, as KEY=VALUE; may be repeated
+    #[arg(
+        long = "as-user-extra",
+        global = true,
+        value_name = "KEY=VALUE",
+        value_parser = key_value,
+        hide_short_help = true
+    )]
     pub impersonate_extra: Vec<(String, String)>,
+    /// File with the certificate authorities for the API server
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub certificate_authority: Option<PathBuf>,
+    /// File with the client certificate
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub client_certificate: Option<PathBuf>,
+    /// File with the client certificate's key
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub client_key: Option<PathBuf>,
-    pub insecure_skip_tls_verify: bool,
+    /// Do not check the API server's certificate
+    #[arg(
+        long,
+        global = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_name = "BOOL",
+        hide_short_help = true
+    )]
+    pub insecure_skip_tls_verify: Option<bool>,
+    /// Name to expect in the API server's certificate, instead of its host name
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
     pub tls_server_name: Option<String>,
-    /// `--proxy-url`, of kubectl since 1.37
+    /// Proxy to reach the API server through, instead of the kubeconfig's
+    #[arg(long, global = true, value_name = "URL", value_hint = ValueHint::Url, hide_short_help = true)]
     pub proxy_url: Option<String>,
-    /// `--request-timeout`; zero means no limit, absent our default.
+    /// Do not request compressed responses
+    #[arg(
+        long,
+        global = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_name = "BOOL",
+        hide_short_help = true
+    )]
+    pub disable_compression: Option<bool>,
+    /// Time limit of one request: 30, 30s, 2m; 0 means no limit
+    #[arg(long, global = true, value_name = "DURATION", value_parser = request_timeout, hide_short_help = true)]
     pub request_timeout: Option<Duration>,
-    pub disable_compression: bool,
 }
 
 /// The name of a cluster for people.
@@ -55,7 +133,6 @@ pub struct ClientOptions {
 pub struct Identity {
     /// The context of the kubeconfig; none within a pod, and where `--server` says all.
     pub context: Option<String>,
-    /// The cluster of the kubeconfig.
     pub cluster: Option<String>,
     /// URL of the API server, without a user and a password.
     pub server: Option<String>,
@@ -160,10 +237,9 @@ impl ClientOptions {
     /// Reads and merges the files. A file that was named by flag has to be there; one
     /// of `KUBECONFIG` need not (client-go v0.36.3, `tools/clientcmd/loader.go`).
     fn read(&self) -> Result<Option<Kubeconfig>, ConnectError> {
-        let (paths, must_exist) = if self.kubeconfig.is_empty() {
-            (default_paths(), false)
-        } else {
-            (self.kubeconfig.clone(), true)
+        let (paths, must_exist) = match &self.kubeconfig {
+            None => (default_paths(), false),
+            Some(path) => (vec![path.clone()], true),
         };
         let mut merged = None;
         for path in paths {
@@ -194,7 +270,7 @@ impl ClientOptions {
             config.default_namespace.clone_from(namespace);
         }
         config.auth_info = self.over_user(config.auth_info);
-        config.disable_compression = self.disable_compression;
+        config.disable_compression = self.disable_compression == Some(true);
         Ok(config)
     }
 
@@ -277,7 +353,7 @@ impl ClientOptions {
             cluster.certificate_authority = Some(path.display().to_string());
             cluster.certificate_authority_data = None;
         }
-        if self.insecure_skip_tls_verify {
+        if self.insecure_skip_tls_verify == Some(true) {
             // client-go refuses both; a CA in the file must not stand in the flag's way.
             cluster.insecure_skip_tls_verify = Some(true);
             cluster.certificate_authority = None;
@@ -287,7 +363,7 @@ impl ClientOptions {
         // As for `--server`, kubectl takes an empty one for none.
         let proxy_url = self.proxy_url.clone().filter(|url| !url.is_empty());
         cluster.proxy_url = proxy_url.or(cluster.proxy_url);
-        if self.disable_compression {
+        if self.disable_compression == Some(true) {
             cluster.disable_compression = Some(true);
         }
         cluster
@@ -382,4 +458,33 @@ pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
         cause = next;
     }
     cause.to_string()
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
+
+/// `--request-timeout`: a Go duration, or a bare number of seconds
+/// (`k8s.io/client-go/tools/clientcmd/overrides.go`, `ParseTimeout`, v0.36.3).
+fn request_timeout(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().map(Duration::from_secs);
+    let duration = || GoDuration::parse(text).and_then(GoDuration::unsigned);
+    seconds
+        .or_else(duration)
+        .ok_or_else(|| format!("'{text}' is not a duration such as 30s, 5m or 1h30m"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_number_is_a_timeout_in_seconds() {
+        assert_eq!(request_timeout("5"), Ok(Duration::from_secs(5)));
+        assert_eq!(request_timeout("2m"), Ok(Duration::from_mins(2)));
+        assert!(request_timeout("2").is_ok() && request_timeout("soon").is_err());
+    }
 }

@@ -33,7 +33,6 @@ const MAX_TEXT: usize = 4 << 10;
 
 /// Rule and object of a result, by which it is known again.
 pub(super) type ResultKey = (String, String);
-/// When each result of a report was first found.
 pub(super) type FirstFound = BTreeMap<ResultKey, Timestamp>;
 
 /// A result, as far as it is read again.

@@ -31,7 +31,6 @@ struct Listed<T: 'static> {
 
 /// A kind, whatever its type.
 trait Random {
-    /// Lists everything.
     fn list(&mut self, store: &mut Store);
     /// One change of the cluster, as a watch tells it.
     fn step(&mut self, random: &mut Rng, store: &mut Store);
@@ -134,7 +133,6 @@ fn kinds(examples: &[Snapshot]) -> Vec<Box<dyn Random>> {
     kinds.1
 }
 
-/// The audit of a snapshot that is read anew.
 fn from_scratch(kinds: &[Box<dyn Random>], facts: &Snapshot, now: Timestamp) -> Audit {
     let mut snapshot = Snapshot {
         taken_at: Some(now),

@@ -10,7 +10,6 @@ use jiff::{SignedDuration, Timestamp};
 use crate::object::Lease;
 use crate::text::Str;
 
-/// The namespace of the Leases.
 pub const LOCK_NAMESPACE: &str = "nodelife-system";
 
 /// The label by which the Leases of drains are listed.
@@ -35,7 +34,6 @@ const REMOVED_AFTER: SignedDuration = SignedDuration::from_hours(24);
 /// A drain that has nodes to itself, or asks for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// The name of the Lease.
     pub name: Str,
     pub uid: Str,
     pub resource_version: Str,

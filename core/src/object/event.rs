@@ -1,5 +1,3 @@
-//! Events.
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +5,6 @@ use super::Meta;
 use super::meta::nullable;
 use crate::text::Str;
 
-/// `v1` Event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Event {

@@ -1,5 +1,3 @@
-//! Nodes.
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +5,6 @@ use super::meta::{nullable, quantities};
 use super::{Meta, ResourceList};
 use crate::text::Str;
 
-/// `v1` Node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Node {

@@ -1,5 +1,3 @@
-//! Pods.
-
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -14,7 +12,6 @@ use crate::version::Version;
 /// `system-cluster-critical` (`pkg/apis/scheduling/types.go`, v1.36.3).
 pub const SYSTEM_CRITICAL: i32 = 2_000_000_000;
 
-/// `v1` Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Pod {

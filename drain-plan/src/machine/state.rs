@@ -49,7 +49,6 @@ pub struct Tracked {
     pub(super) returned: Option<Timestamp>,
     /// The next step of its operator, as of the last read.
     pub outlook: Option<Outlook>,
-    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 

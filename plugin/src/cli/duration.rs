@@ -11,15 +11,6 @@ pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("'{text}' is not a duration such as 30s, 5m or 1h30m"))
 }
 
-/// `--request-timeout`: a Go duration, or a bare number of seconds
-/// (`k8s.io/client-go/tools/clientcmd/overrides.go`, `ParseTimeout`, v0.36.3).
-pub(crate) fn request_timeout(text: &str) -> Result<Duration, String> {
-    match text.parse::<u64>() {
-        Ok(seconds) => Ok(Duration::from_secs(seconds)),
-        Err(_) => go_duration(text),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,6 +30,5 @@ mod tests {
         for wrong in ["", "5", "-1s", "s", "1d", "1.2.3s", "99999999999999999999h"] {
             assert!(go_duration(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(request_timeout("5"), Ok(Duration::from_secs(5)));
     }
 }

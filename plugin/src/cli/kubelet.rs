@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use nodelife_cluster::Configz;
 
 /// Whether the kubelets are asked for their configuration.
@@ -18,26 +18,7 @@ pub(crate) struct ConfigzArgs {
         default_missing_value = "proxy",
         value_name = "HOW"
     )]
-    configz: Option<ConfigzArg>,
-}
-
-impl ConfigzArgs {
-    /// How they are asked, if they are.
-    pub(crate) fn how(self) -> Option<Configz> {
-        self.configz.map(|how| match how {
-            ConfigzArg::Proxy => Configz::Proxy,
-            ConfigzArg::Direct => Configz::Direct,
-        })
-    }
-}
-
-/// `--configz`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ConfigzArg {
-    /// Through the API server
-    Proxy,
-    /// From the kubelet itself, at its node's address
-    Direct,
+    pub(crate) configz: Option<Configz>,
 }
 
 /// A configuration by flags, or by asking each kubelet.

@@ -2,7 +2,6 @@
 //! theirs beside their code.
 
 mod audit;
-mod cluster;
 mod config;
 pub(crate) mod drain;
 mod drainable;
@@ -22,7 +21,6 @@ use std::path::Path;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub(crate) use audit::{AuditArgs, AuditOutput, SortBy};
-pub(crate) use cluster::ClusterArgs;
 pub(crate) use config::{ConfigArgs, ConfigCommand, ConfigFileArgs, DEFAULT_CONFIG};
 pub(crate) use drain::DrainArgs;
 pub(crate) use drainable::{DrainableArgs, DrainableFormat};
@@ -31,6 +29,7 @@ pub(crate) use help::HELP;
 pub(crate) use input::InputArgs;
 pub(crate) use kubelet::{ConfigzArgs, KubeletArgs};
 pub(crate) use node::NodeArgs;
+pub(crate) use nodelife_cluster::ClientOptions as ClusterArgs;
 pub(crate) use nodes::{NodesArgs, NodesFormat};
 pub(crate) use terminal::{ColorWhen, TerminalArgs};
 

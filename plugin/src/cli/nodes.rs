@@ -1,5 +1,3 @@
-//! `nodes`
-
 use clap::{Args, ValueEnum};
 use nodelife_audit::nodes::{GroupBy, SortBy};
 use nodelife_core::selector::is_key;

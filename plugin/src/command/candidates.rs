@@ -47,7 +47,7 @@ pub(super) fn nodes() -> Vec<CompletionCandidate> {
 /// Names of the pods of the namespace that the words so far choose.
 pub(super) fn pods() -> Vec<CompletionCandidate> {
     let listed = words_so_far().and_then(|matches| {
-        let options = ClusterArgs::from_arg_matches(&matches).ok()?.options();
+        let options = ClusterArgs::from_arg_matches(&matches).ok()?;
         answer_of(async {
             let cluster = Cluster::connect(&options).await.ok()?;
             let filter = ListFilter {
@@ -66,7 +66,7 @@ pub(super) fn pods() -> Vec<CompletionCandidate> {
 /// Names of the maintenances of the cluster that the words so far choose.
 pub(super) fn maintenances() -> Vec<CompletionCandidate> {
     let listed = words_so_far().and_then(|matches| {
-        let options = ClusterArgs::from_arg_matches(&matches).ok()?.options();
+        let options = ClusterArgs::from_arg_matches(&matches).ok()?;
         answer_of(async {
             let cluster = Cluster::connect(&options).await.ok()?;
             let all = ListFilter::default();
@@ -116,7 +116,7 @@ fn node_names(matches: &ArgMatches) -> Option<BTreeSet<String>> {
         .map(|files| files.cloned().collect())
         .unwrap_or_default();
     let snapshot = if files.is_empty() {
-        let options = ClusterArgs::from_arg_matches(matches).ok()?.options();
+        let options = ClusterArgs::from_arg_matches(matches).ok()?;
         answer_of(async {
             let cluster = Cluster::connect(&options).await.ok()?;
             let sources = BTreeSet::from([Source::Nodes]);

@@ -5,12 +5,11 @@ use nodelife_cluster::{Cluster, ConnectError};
 use crate::cli::ClusterArgs;
 use crate::output::Printer;
 
-/// Connects to the cluster of these flags.
 pub(crate) async fn connect(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> Result<Cluster, ConnectError> {
-    let cluster = Cluster::connect(&cluster.options()).await?;
+    let cluster = Cluster::connect(cluster).await?;
     printer.listen(cluster.warnings());
     Ok(cluster)
 }
@@ -20,7 +19,7 @@ pub(crate) async fn prepare(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> Result<Cluster, ConnectError> {
-    let cluster = Cluster::without_handshake(&cluster.options()).await?;
+    let cluster = Cluster::without_handshake(cluster).await?;
     printer.listen(cluster.warnings());
     Ok(cluster)
 }

@@ -34,7 +34,7 @@ impl Wanted {
     /// These sources, and the configurations of kubelets if they are to be asked.
     pub(crate) fn new(sources: impl Into<BTreeSet<Source>>, configz: ConfigzArgs) -> Self {
         let mut sources = sources.into();
-        let how = configz.how();
+        let how = configz.configz;
         if how.is_some() {
             sources.insert(Source::KubeletConfigs);
         } else {
@@ -103,7 +103,7 @@ struct ReadProgress {
 impl ReadProgress {
     fn new(cluster: &ClusterArgs) -> Self {
         // Without a readable kubeconfig the connection reports the error.
-        let context = cluster.options().identity().ok().and_then(|id| id.context);
+        let context = cluster.identity().ok().and_then(|id| id.context);
         Self {
             cluster: context.unwrap_or_else(|| "the cluster".to_owned()),
             nodes: 0,
@@ -294,7 +294,6 @@ pub(crate) fn need_nodes(snapshot: &Snapshot) -> anyhow::Result<()> {
     }
 }
 
-/// Checks that each of these nodes is there.
 pub(crate) fn check_nodes(
     snapshot: &Snapshot,
     names: &[Str],

@@ -1,5 +1,3 @@
-//! `nodes`
-
 use jiff::Timestamp;
 use nodelife_audit::nodes::{self, NodesReport, Options};
 use nodelife_core::format::count;

@@ -1,5 +1,3 @@
-//! `snapshot`
-
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};

@@ -1,5 +1,3 @@
-//! `version`
-
 use std::io::Write as _;
 
 use clap::{Args, ValueEnum};

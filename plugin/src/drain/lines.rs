@@ -40,7 +40,6 @@ pub(crate) enum Line<'a> {
     End {
         time: Timestamp,
         exit_status: u8,
-        /// The error that ended it.
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },

@@ -26,7 +26,7 @@ const HEAD: usize = 4096;
 /// Downloads all lists at the same time and gives the bytes that came, after unpacking.
 pub(crate) async fn download(kubeconfig: std::path::PathBuf) -> Result<usize> {
     let options = ClientOptions {
-        kubeconfig: vec![kubeconfig],
+        kubeconfig: Some(kubeconfig),
         ..ClientOptions::default()
     };
     let cluster = Cluster::connect(&options).await?;
@@ -37,7 +37,7 @@ pub(crate) async fn download(kubeconfig: std::path::PathBuf) -> Result<usize> {
 /// Watches what the controller watches, and discards what comes. Ends only by an error.
 pub(crate) async fn watch(kubeconfig: std::path::PathBuf) -> Result<()> {
     let options = ClientOptions {
-        kubeconfig: vec![kubeconfig],
+        kubeconfig: Some(kubeconfig),
         ..ClientOptions::default()
     };
     let cluster = Cluster::connect(&options).await?;

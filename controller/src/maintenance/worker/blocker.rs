@@ -37,7 +37,6 @@ pub(super) struct BlockerCheck {
 }
 
 impl BlockerCheck {
-    /// The present blocker.
     pub(super) fn blocker(&self, known: &Known, now: Timestamp) -> Option<Blocker> {
         if let Some(wait) = nodes_unknown(known) {
             return Some(of(wait));
@@ -113,7 +112,6 @@ impl BlockerCheck {
         known.held_by_other(node, &self.identity.lease, now)
     }
 
-    /// The locks of other drains.
     fn locked(&self, nodes: &[Str], known: &Known, now: Timestamp) -> Option<Blocker> {
         let mut held: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let mut until = None;

@@ -195,7 +195,6 @@ impl Nodes {
         matches!(phase, Some(NodePhase::Done | NodePhase::Left(_)))
     }
 
-    /// The pods of a node were listed.
     pub(super) fn record_list(&mut self, node: Str) {
         self.listed.insert(node);
     }
@@ -244,7 +243,6 @@ impl Nodes {
         self.confirms.get(node).copied().unwrap_or_default()
     }
 
-    /// The list failed.
     pub(super) fn confirm_failed(&mut self, node: &Str, now: Timestamp) {
         // A pod that came meanwhile has opened the node again.
         if self.phase(node) == Some(NodePhase::Confirming) {

@@ -30,7 +30,6 @@ impl Nodes {
         self.turns.contains_key(node)
     }
 
-    /// Since when it is the turn of a node, if it is.
     pub(in crate::machine) fn turn_since(&self, node: &str) -> Option<Timestamp> {
         self.turns.get(node)?.since
     }

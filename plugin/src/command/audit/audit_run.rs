@@ -303,7 +303,7 @@ pub(super) fn describe_input(args: &AuditArgs, cluster: &ClusterArgs) -> Input {
             ..Input::default()
         };
     }
-    let identity = cluster.options().identity().unwrap_or_default();
+    let identity = cluster.identity().unwrap_or_default();
     Input {
         context: identity.context.map(Str::from),
         cluster: identity.cluster.map(Str::from),

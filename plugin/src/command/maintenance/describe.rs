@@ -1,5 +1,3 @@
-//! `maintenance describe`
-
 use jiff::Timestamp;
 use nodelife_core::format;
 use nodelife_core::node_maintenance::{Approval, NodeMaintenance, NodeState, condition};

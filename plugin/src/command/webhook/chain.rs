@@ -19,7 +19,6 @@ pub(super) struct Installed {
     pub(super) policies: Result<Policies, String>,
     /// `tls.crt` of the serving Secret, decoded.
     pub(super) leaf: Result<Option<Vec<u8>>, String>,
-    /// The `EndpointSlices` of the Service.
     pub(super) endpoints: Result<Vec<Value>, String>,
 }
 
@@ -229,7 +228,6 @@ fn exemption(installed: &Installed) -> Link {
     link("exemption", Health::Broken, message, APPLY)
 }
 
-/// The labels that every namespace of this name has.
 pub(super) fn named(namespace: &str) -> Labels {
     Labels::from([("kubernetes.io/metadata.name".into(), namespace.into())])
 }
@@ -290,7 +288,6 @@ pub(super) mod tests {
         "2026-06-01T00:00:00Z".parse().unwrap()
     }
 
-    /// A sound installation.
     pub(crate) fn sound() -> Installed {
         use base64::Engine as _;
         let names = ObjectNames::default();

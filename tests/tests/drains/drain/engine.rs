@@ -50,7 +50,7 @@ fn identity(name: &str, node: &str) -> DrainIdentity {
 
 async fn connect(env: &TestEnvironment) -> Cluster {
     let options = ClientOptions {
-        kubeconfig: vec![env.plane.kubeconfig_file(&Identity::Admin).unwrap()],
+        kubeconfig: Some(env.plane.kubeconfig_file(&Identity::Admin).unwrap()),
         ..ClientOptions::default()
     };
     Cluster::connect(&options).await.unwrap()

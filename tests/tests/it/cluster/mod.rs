@@ -16,7 +16,7 @@ use serde_json::json;
 
 fn options(plane: &ControlPlane, identity: &Identity) -> ClientOptions {
     ClientOptions {
-        kubeconfig: vec![plane.kubeconfig_file(identity).unwrap()],
+        kubeconfig: Some(plane.kubeconfig_file(identity).unwrap()),
         ..ClientOptions::default()
     }
 }
@@ -72,7 +72,7 @@ async fn a_connection_error_is_one_clear_message() {
         ),
         (
             ClientOptions {
-                kubeconfig: vec!["/nowhere".into()],
+                kubeconfig: Some("/nowhere".into()),
                 ..good.clone()
             },
             "failed to read the kubeconfig: /nowhere: No such file".to_owned(),
@@ -104,7 +104,7 @@ async fn insecure_skip_tls_verify_accepts_any_certificate() {
     let plane = ControlPlane::shared_api().await;
     let options = ClientOptions {
         tls_server_name: Some("elsewhere.test".to_owned()),
-        insecure_skip_tls_verify: true,
+        insecure_skip_tls_verify: Some(true),
         ..options(plane, &Identity::Admin)
     };
     let connected = Cluster::connect(&options).await;

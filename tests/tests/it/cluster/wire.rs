@@ -164,7 +164,7 @@ fn expired() -> Fault {
 async fn faults_in_the_middle(plane: &ControlPlane) {
     let proxy = Proxy::start(plane, &Identity::Admin).unwrap();
     let options = ClientOptions {
-        kubeconfig: vec![proxy.kubeconfig_file().unwrap()],
+        kubeconfig: Some(proxy.kubeconfig_file().unwrap()),
         ..ClientOptions::default()
     };
     let cluster = Cluster::connect(&options).await.unwrap();

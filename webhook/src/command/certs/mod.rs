@@ -1,6 +1,5 @@
 //! `certs`: the only part of nodelife that writes the webhook's Secrets and caBundles.
 
-mod args;
 mod health;
 
 use std::net::SocketAddr;
@@ -10,21 +9,19 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use nodelife_certs::{Lifetimes, Rotator, RotatorStatus};
+use nodelife_certs::{Lifetimes, ObjectNames, Rotator, RotatorStatus};
 use nodelife_cluster::{ClientOptions, Cluster, unique_identity};
 use nodelife_process::{ShutdownSignals, bind, connect, serve_health, start_logging};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use self::args::{LifetimeArguments, NameArguments};
-
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    names: NameArguments,
+    names: ObjectNames,
     #[command(flatten)]
-    lifetimes: LifetimeArguments,
+    lifetimes: Lifetimes,
     /// Kubeconfig of the cluster; default: KUBECONFIG, or the Pod's ServiceAccount.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -50,16 +47,16 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let lifetimes = Lifetimes::from(arguments.lifetimes);
+    let lifetimes = arguments.lifetimes;
     if let Some(problem) = lifetimes.problem() {
         anyhow::bail!("invalid lifetimes: {problem}");
     }
     let interval = Duration::from_secs(arguments.interval);
     let options = ClientOptions {
-        kubeconfig: arguments.kubeconfig.into_iter().collect(),
+        kubeconfig: arguments.kubeconfig,
         ..ClientOptions::default()
     };
-    let names = arguments.names.into();
+    let names = arguments.names;
     if arguments.once {
         let cluster = Cluster::connect(&options).await?;
         let mut rotator = Rotator::new(cluster, names, lifetimes);
