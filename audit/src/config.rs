@@ -165,7 +165,6 @@ impl<'de> Deserialize<'de> for RuleName {
 }
 
 impl AuditConfig {
-    /// The excludes of the file with this name.
     pub fn excludes(&self, file: &str) -> Result<Vec<Exclude>, String> {
         let excludes = self.exclude.iter().map(|entry| {
             if entry.rules.is_empty() && entry.objects.is_empty() && entry.nodes.is_none() {

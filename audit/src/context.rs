@@ -31,7 +31,6 @@ pub struct Context<'a> {
     pub zones: ZoneReport,
     nodes: HashMap<&'a str, &'a Node>,
     leases: HashMap<&'a str, &'a Lease>,
-    /// Seconds that the clocks of nodes are ahead.
     clocks_ahead: HashMap<&'a str, i64>,
     machines: OnceLock<Vec<&'a Node>>,
     pods: OnceLock<HashMap<&'a str, Vec<&'a Pod>>>,
@@ -357,7 +356,6 @@ fn amount(text: Option<&nodelife_core::text::Str>) -> Option<Quantity> {
     Quantity::parse(text?).ok()
 }
 
-/// Whether the pod is a DaemonSet pod or a static pod.
 pub(super) fn belongs_to_node(pod: &Pod) -> bool {
     pod.is_mirror()
         || pod

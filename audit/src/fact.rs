@@ -123,7 +123,6 @@ impl Fact {
         Self::from(percent).shown(format!("{percent} %"))
     }
 
-    /// The name of another object.
     pub fn name(name: &str) -> Self {
         Self::new(name, FactKind::Name)
     }
@@ -135,7 +134,6 @@ impl Fact {
         Self::new(names, FactKind::Name).shown(text)
     }
 
-    /// A text of another program.
     pub fn quote(text: &str) -> Self {
         Self::new(text, FactKind::Quote)
     }

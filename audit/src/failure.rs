@@ -429,7 +429,6 @@ mod tests {
         format!("2026-10-01T{text}Z").parse().unwrap()
     }
 
-    /// The timeline of the first node at noon.
     fn timeline(nodes: &[Node], pods: &[Pod], settings: &Settings) -> FailureTimeline {
         super::timeline(&nodes[0], nodes, None, Some(pods), settings, at("12:00:00"))
     }

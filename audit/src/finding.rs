@@ -1,5 +1,3 @@
-//! Findings of an audit.
-
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

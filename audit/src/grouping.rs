@@ -19,11 +19,9 @@ const FEW_POOLS: usize = 3;
 /// Findings of one rule and template that differ only in names and amounts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FindingGroup<'a> {
-    /// The first of its findings.
     pub first: &'a Finding,
     /// All of its findings, in the natural order of their objects.
     pub findings: Vec<&'a Finding>,
-    /// The pools of its nodes.
     pub pools: Vec<&'a str>,
     /// The message of all; amounts that differ are a range.
     pub message: String,

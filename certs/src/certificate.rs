@@ -115,7 +115,6 @@ impl Encoded {
         pem
     }
 
-    /// Whether this CA signed `leaf`.
     pub(crate) fn signed(&self, leaf: &Self) -> bool {
         let (Ok(ca), Ok(leaf)) = (parse(&self.der), parse(&leaf.der)) else {
             return false;

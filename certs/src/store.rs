@@ -41,7 +41,6 @@ mod key {
     pub(super) const PROMOTED: &str = "promoted-at";
 }
 
-/// The CA's Secret with its keys.
 #[derive(Clone)]
 pub(crate) struct CaSecret {
     pub(crate) signer: Arc<Authority>,

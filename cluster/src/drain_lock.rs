@@ -104,7 +104,6 @@ impl Cluster {
 }
 
 impl ListFilter {
-    /// The Leases of drains.
     pub fn drain_locks() -> Self {
         Self {
             labels: Some(LOCK_LABEL.to_owned()),

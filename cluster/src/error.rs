@@ -31,7 +31,6 @@ pub enum ConnectError {
         name: String,
         known: Vec<String>,
     },
-    /// The address of the API server is none.
     #[error("{place} \"{server}\" {reason}")]
     ServerAddress {
         place: Place,
@@ -220,7 +219,6 @@ impl std::fmt::Display for Forbidden {
 }
 
 impl ApiError {
-    /// The answer, where there was one.
     pub fn answer(&self) -> Option<&ApiResponse> {
         match self {
             Self::Forbidden(forbidden) => Some(&forbidden.answer),

@@ -36,7 +36,6 @@ pub struct ObjectReference<'a> {
     pub uid: Option<&'a str>,
 }
 
-/// The content of an Event.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
     pub is_warning: bool,

@@ -41,7 +41,6 @@ impl ListFilter {
         }
     }
 
-    /// The object of this name.
     pub fn named(name: &str) -> Self {
         Self {
             fields: Some(format!("metadata.name={name}")),

@@ -103,7 +103,6 @@ pub static DRAIN_LOCKS: Listing<Lease> = Listing {
     ..Listing::new(LEASES.resource, LEASES.kind, &schema::LEASE)
 };
 
-/// Leases of all programs.
 pub static ALL_LEASES: Listing<Lease> = Listing::new(LEASES.resource, LEASES.kind, &schema::LEASE);
 
 pub static BUDGETS: Listing<Budget> = Listing::new(

@@ -216,7 +216,6 @@ pub(crate) type Observer<'a> = &'a (dyn Fn(&HeaderMap, &[u8]) + Send + Sync);
 
 pub(crate) const NO_OBSERVER: Observer<'static> = &|_, _| {};
 
-/// The whole response.
 #[derive(Clone, Debug)]
 pub struct Response {
     code: u16,
@@ -237,7 +236,6 @@ impl Response {
         self.body
     }
 
-    /// One header, if it is there and is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }

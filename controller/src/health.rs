@@ -25,7 +25,6 @@ pub struct LeaderStatus {
 }
 
 impl LeaderStatus {
-    /// Registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let status = Self::default();
         registry.register(

@@ -21,7 +21,6 @@ pub trait Part: Send + Sync + 'static {
     fn run(self: Arc<Self>, term: Term) -> BoxFuture<'static, anyhow::Result<()>>;
 }
 
-/// The parts of a controller.
 pub type Parts = Vec<Arc<dyn Part>>;
 
 /// The time in which this replica is the leader.

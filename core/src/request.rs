@@ -116,7 +116,6 @@ fn amounts(list: &ResourceList) -> Amounts {
         .collect()
 }
 
-/// Adds `more` to `sum`, resource by resource.
 pub fn add(sum: &mut Amounts, more: &Amounts) {
     for (name, amount) in more {
         if let Some(so_far) = sum.get_mut(name) {

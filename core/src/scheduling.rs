@@ -29,7 +29,6 @@ type Room = BTreeMap<Str, i128>;
 pub struct Placement<'a> {
     /// The emptiest first.
     hosts: Vec<Candidate<'a>>,
-    /// The nodes that are drained.
     drained: Vec<&'a Node>,
     /// The UIDs of the pods that have left them.
     left: BTreeSet<&'a Str>,

@@ -23,12 +23,10 @@ use crate::view::watches::Watches;
 const REPLAN_PAUSE: Duration = Duration::from_secs(1);
 const REPLAN_FACTOR: u32 = 50;
 
-/// The result of the preparation.
 #[derive(Debug)]
 pub enum Prepared {
     /// Nothing can be done; the reporter has the reason.
     Refused {
-        /// The status of a drain that ends here.
         status: DrainStatus,
         /// The plan; none where a right is missing.
         plan: Option<Box<DrainPlan>>,
@@ -41,12 +39,10 @@ pub enum Prepared {
         status: DrainStatus,
         plan: Box<DrainPlan>,
     },
-    /// A drain that can be run.
     Ready(Box<Drain>),
 }
 
 impl Prepared {
-    /// The status of the drain so far.
     pub fn status(&self) -> DrainStatus {
         match self {
             Self::Refused { status, .. } | Self::Planned { status, .. } => *status,

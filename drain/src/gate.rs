@@ -63,7 +63,6 @@ impl Gates {
         }
     }
 
-    /// Has the gate decide about this node.
     pub(crate) fn start(&mut self, gate: &Arc<dyn Gate>, node: Str, drained: bool) {
         let sender = self.sender.clone();
         let check = gate.check(node.clone(), drained, GateLines(sender.clone()));

@@ -26,7 +26,6 @@ const fn platform(target: &'static str, os: &'static str, arch: &'static str) ->
 }
 
 impl Platform {
-    /// The platform of this target.
     pub fn of(target: &str) -> Result<Self> {
         let known = ALL.map(|platform| platform.target).join(", ");
         ALL.into_iter()

@@ -11,7 +11,6 @@ use serde_json::value::RawValue;
 use super::partial;
 use super::text::Text;
 
-/// The fields of an object.
 pub(crate) type Fields<'a> = BTreeMap<Text<'a>, &'a RawValue>;
 
 /// Deeper values, and objects of too many fields, are compared byte by byte. No field that a rule

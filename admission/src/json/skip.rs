@@ -37,7 +37,6 @@ pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
-/// A string token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StringSpan {
     /// In bytes, with the quotes.

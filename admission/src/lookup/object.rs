@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::{Lookup, LookupResult, PodFacts, VolumeFacts};
 
 impl LookupResult {
-    /// Reads the object that answers `lookup` from its JSON.
     pub fn read(lookup: &Lookup, json: &[u8]) -> Self {
         let object: Value = match serde_json::from_slice(json) {
             Ok(object) => object,

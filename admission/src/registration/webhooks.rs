@@ -24,7 +24,6 @@ pub const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) const WRITES: [&str; 3] = ["CREATE", "UPDATE", "DELETE"];
 pub(super) const CHANGES: [&str; 2] = ["CREATE", "UPDATE"];
 
-/// The webhooks of the manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Webhook {
     Tolerations,
@@ -36,7 +35,6 @@ pub enum Webhook {
     LabelledTokens,
     /// Everything else that nodes write.
     NodeRestriction,
-    /// The writes of agents.
     Agents,
     /// Budgets, whoever writes them.
     DrainSafety,

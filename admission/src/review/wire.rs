@@ -132,7 +132,6 @@ pub(super) struct Wire<'a> {
     pub(super) dry_run: Option<bool>,
 }
 
-/// Reads a whole review and returns its request.
 pub(super) fn read_whole(bytes: &[u8]) -> Result<Wire<'_>, ReviewError> {
     serde_json::from_slice::<IgnoredAny>(bytes)?;
     let envelope: Envelope<'_> = partial::read(bytes)?;

@@ -29,14 +29,12 @@ use nodelife_core::zone::ZoneKey;
 pub struct Options {
     /// Names of the nodes; empty: all.
     pub nodes: Vec<Str>,
-    /// Labels of the nodes.
     pub selector: Option<LabelSelector>,
     pub sort_by: SortBy,
     /// None: no groups.
     pub group_by: Option<GroupBy>,
 }
 
-/// The sources of the report.
 pub const SOURCES: [Source; 2] = [Source::Nodes, Source::Pods];
 
 /// Whether each of them is there in full.

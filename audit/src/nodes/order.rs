@@ -38,7 +38,6 @@ pub enum SortBy {
 pub enum GroupBy {
     Zone,
     Pool,
-    /// The value of this label.
     Label(Str),
 }
 

@@ -102,7 +102,6 @@ impl ReadyState {
         }
     }
 
-    /// The state in a word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Ready => "Ready",

@@ -123,7 +123,6 @@ fn judged<'a>(context: &Context<'a>, target: Target) -> Vec<(Judgement, Vec<&'a 
         .collect()
 }
 
-/// The configuration as a file.
 fn document(config: &KubeletConfiguration) -> Map<String, Value> {
     let mut document = match serde_json::to_value(config) {
         Ok(Value::Object(document)) => document,

@@ -114,7 +114,6 @@ fn stuck_detach(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-/// Volumes by name.
 fn volumes<'a>(context: &Context<'a>) -> HashMap<&'a str, &'a PersistentVolume> {
     let volumes = context.snapshot.volumes.iter().flatten();
     volumes

@@ -25,7 +25,6 @@ use clock::SharedClock;
 use credentials::Credentials;
 use session::Session;
 
-/// The user agent of every request.
 pub const USER_AGENT: &str = concat!("nodelife/", env!("CARGO_PKG_VERSION"));
 
 /// A connection to one cluster. Cheap to clone.
@@ -100,7 +99,6 @@ impl Cluster {
         &self.warnings
     }
 
-    /// The state of its watches.
     pub fn watches(&self) -> &WatchStates {
         &self.watches
     }

@@ -80,7 +80,6 @@ fn note(snapshot: &mut Snapshot, source: Source, why: Option<String>) {
     }
 }
 
-/// Why these are not all nodes of a cluster.
 fn why_some_nodes(snapshot: &Snapshot, is_single: bool) -> Option<String> {
     if is_single {
         return Some("the input is a single Node, not all nodes of a cluster".to_owned());
@@ -100,7 +99,6 @@ fn why_some_nodes(snapshot: &Snapshot, is_single: bool) -> Option<String> {
     ))
 }
 
-/// Why these are not the pods of all namespaces.
 fn why_some_pods(snapshot: &Snapshot, whole: &BTreeSet<Source>) -> Option<String> {
     if !snapshot.has(Source::Pods) {
         return None;

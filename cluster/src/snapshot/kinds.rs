@@ -177,7 +177,6 @@ fn find(is_it: impl Fn(&Head) -> bool) -> Option<Head> {
 }
 
 impl ObjectKind {
-    /// The kind of this name in the group of this version.
     pub(super) fn find(api_version: &str, kind: &str) -> Option<Self> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         find(|head| head.group == group && head.kind == kind).map(|head| Self(head.kind))

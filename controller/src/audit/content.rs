@@ -28,7 +28,6 @@ pub(super) struct NodeRef {
 /// The reports by name.
 pub(super) type Contents = BTreeMap<String, Content>;
 
-/// The content of one report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Content {
     /// None for the report on the cluster.

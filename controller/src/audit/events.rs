@@ -20,7 +20,6 @@ use super::report::{ResultKey, api_version, key};
 const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(5);
 
-/// Records the Events.
 pub(super) struct FindingEvents {
     recorder: EventRecorder,
     /// Subject and title of each finding of the audit before.

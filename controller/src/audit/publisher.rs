@@ -83,7 +83,6 @@ struct Item {
     metadata: Meta,
 }
 
-/// One write that is due.
 enum Due {
     Apply(String, Digest),
     Delete(String),

@@ -323,7 +323,6 @@ fn compare<T: Object>(kind: &Kind<T>, a: &T, b: &T) -> Ordering {
 }
 
 impl Order {
-    /// Where the object of this name is.
     fn find<T: Object>(&self, kind: &Kind<T>, list: &[T], object: &T) -> Option<Place> {
         let (sorted, new) = list.split_at_checked(self.sorted).unwrap_or((list, &[]));
         if let Ok(place) = sorted.binary_search_by(|one| compare(kind, one, object)) {

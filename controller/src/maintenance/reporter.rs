@@ -48,14 +48,12 @@ pub(super) struct StatusReporter {
     stale: bool,
     /// The last sentence, errors included.
     pub(super) last: String,
-    /// The last error.
     pub(super) error: Option<String>,
     /// The warnings, the first of many; the last one after a gate has failed is what it said.
     pub(super) warnings: Vec<Str>,
 }
 
 impl StatusReporter {
-    /// One for the maintenance of this name.
     pub(super) fn new(name: Str) -> (Self, watch::Receiver<View>) {
         let (view, receiver) = watch::channel(View::default());
         let reporter = Self {

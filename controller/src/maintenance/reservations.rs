@@ -120,7 +120,6 @@ impl Reservations {
         }
     }
 
-    /// Takes in an update of the watch of locks.
     pub(super) fn take_in_locks(&self, update: Update<Lease>) {
         let locks = &mut self.known().locks;
         match update {

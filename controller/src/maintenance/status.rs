@@ -180,7 +180,6 @@ pub(super) fn count_nodes(status: &mut MaintenanceStatus) {
     status.progress = Some(text.into());
 }
 
-/// The reason of the conditions.
 pub(super) fn reason(status: DrainStatus) -> &'static str {
     match status {
         DrainStatus::Done => "Drained",

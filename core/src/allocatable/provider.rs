@@ -219,7 +219,6 @@ impl NodeSize {
     }
 }
 
-/// The reservation of a formula.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reservation {
     /// Thousandths of a core.

@@ -78,7 +78,6 @@ pub struct Budgets {
 }
 
 impl Budgets {
-    /// The budgets of a list.
     pub fn of(budgets: impl IntoIterator<Item = Budget>) -> Self {
         Self {
             known: budgets.into_iter().map(|b| (b.key(), b)).collect(),
@@ -180,11 +179,7 @@ pub enum CountError {
     Value(Str),
     /// The controller is of a kind whose scale was not read here.
     #[error("the scale of {kind} {name} is not known")]
-    Unread {
-        /// Kind of the controller.
-        kind: Str,
-        name: Str,
-    },
+    Unread { kind: Str, name: Str },
 }
 
 impl Budget {

@@ -28,7 +28,6 @@ pub enum EvictionDecision {
         /// How many it allows now.
         allowed: i32,
     },
-    /// The budget refuses.
     Refused {
         budget: BudgetKey,
         refusal: BudgetRefusal,

@@ -136,7 +136,6 @@ impl DeclaredPods {
         declared
     }
 
-    /// The pods that count under the budget.
     pub fn selected_by(&self, budget: &Budget) -> impl Iterator<Item = &Pod> {
         self.pods.iter().filter(|pod| budget.selects(pod))
     }

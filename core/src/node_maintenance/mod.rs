@@ -93,7 +93,6 @@ fn wrong_field<T: DeserializeOwned>(value: &Value, alone: &dyn Fn(Value) -> Valu
 }
 
 impl NodeMaintenance {
-    /// The condition of this type.
     pub fn condition(&self, kind: &str) -> Option<&MaintenanceCondition> {
         self.status.condition(kind)
     }

@@ -14,7 +14,6 @@ pub const MAX_UNSETTLED: usize = 100;
 /// How many workloads a plan may list. A larger plan cannot be approved.
 pub const MAX_WORKLOADS: usize = 2000;
 
-/// The types of conditions.
 pub mod condition {
     /// The plan is made.
     pub const PLANNED: &str = "Planned";
@@ -81,7 +80,6 @@ pub struct MaintenanceStatus {
 }
 
 impl MaintenanceStatus {
-    /// The condition of this type.
     pub fn condition(&self, kind: &str) -> Option<&MaintenanceCondition> {
         let mut conditions = self.conditions.iter();
         conditions.find(|condition| condition.kind == kind)

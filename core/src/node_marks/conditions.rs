@@ -27,7 +27,6 @@ pub enum DrainProgress {
     Stopped,
 }
 
-/// A change of a node's conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConditionChange {
     /// Is added, or replaces the one of its type.

@@ -65,7 +65,6 @@ impl fmt::Display for CordonOwner {
     }
 }
 
-/// The decision whether to uncordon a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UncordonDecision {
     /// It is uncordoned, and the mark taken off.

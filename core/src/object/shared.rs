@@ -114,7 +114,6 @@ impl<T: Eq + Hash> Pool<T> {
         new
     }
 
-    /// Replaces `value` by the shared copy.
     pub fn share(&mut self, value: &mut Shared<T>) {
         if let Some(known) = self.known(value) {
             *value = known;

@@ -9,7 +9,6 @@ use super::meta::nullable;
 use super::{Meta, NodeSelector};
 use crate::text::Str;
 
-/// `v1` PersistentVolume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PersistentVolume {

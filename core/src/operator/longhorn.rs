@@ -246,7 +246,6 @@ impl Longhorn {
         Some(&setting.value)
     }
 
-    /// The outlook of a pod whose node has attached volumes.
     fn attached_outlook(&self, node: &Str) -> Option<Outlook> {
         let managers = self.managers.iter();
         let engines: BTreeSet<&Str> = managers

@@ -31,7 +31,6 @@ pub use around::{Around, Outlook};
 /// A resource that shows what an operator does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OperatorResource {
-    /// The API group.
     pub group: &'static str,
     /// The versions that can be read, the newest first.
     pub versions: &'static [&'static str],
@@ -81,14 +80,12 @@ trait Operator: fmt::Debug {
     /// Whether the operator guards this pod, so that a refusal may end by itself.
     fn guards(&self, pod: &Pod) -> bool;
 
-    /// The resources that show what it does.
     fn resources(&self) -> &'static [OperatorResource];
 
     fn pod_annotations(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Adds the objects of a resource in one namespace.
     fn add(&mut self, resource: OperatorResource, items: &[Value]);
 
     /// The outlook of a pod that it guards; none if its objects do not say. `refused`: whether the
@@ -98,7 +95,6 @@ trait Operator: fmt::Debug {
 
 macro_rules! operators {
     ($($module:ident::$operator:ident),+ $(,)?) => {
-        /// The objects of each operator.
         #[derive(Clone, Debug, Default, PartialEq)]
         struct Operators {
             $($module: $module::$operator),+
@@ -186,7 +182,6 @@ impl OperatorObjects {
         objects
     }
 
-    /// Adds the objects of a resource in one namespace.
     pub fn add(&mut self, resource: OperatorResource, items: &[Value]) {
         self.read.insert(resource);
         for operator in self.operators.all_mut() {

@@ -13,7 +13,6 @@ fn asking(name: &str, cpu: &str) -> Pod {
     pod
 }
 
-/// What is said of each pod, one after the other.
 fn said(nodes: &[Node], there: &[Pod], volumes: &[PersistentVolume], go: &[Pod]) -> Vec<String> {
     let mut elsewhere = Placement::new(nodes, there, volumes, &["old".into()]);
     go.iter()

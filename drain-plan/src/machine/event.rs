@@ -65,17 +65,13 @@ pub enum DrainEvent {
     },
     /// The answer to an [`Effect::GetOwner`].
     Owner {
-        /// UID of the controller.
         uid: Str,
         presence: Presence,
     },
-    /// A node is cordoned.
     Cordoned {
         node: Str,
-        /// The resource version in which it was.
         version: Str,
     },
-    /// An [`Effect::Cordon`] failed for good.
     CordonFailed {
         node: Str,
     },
@@ -93,7 +89,6 @@ pub enum DrainEvent {
     },
     /// The answer to an [`Effect::Count`]; none if it failed.
     Counted {
-        /// UID of the workload.
         workload: Str,
         count: Option<ReplicaCount>,
     },

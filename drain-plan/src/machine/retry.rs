@@ -148,7 +148,6 @@ impl DrainMachine {
         self.set(uid, state);
     }
 
-    /// The present inputs of the decision about an eviction of this pod.
     pub(super) fn eviction_inputs(&self, pod: &Pod) -> EvictionInputs {
         let matching = self.store.budgets.matching(pod);
         EvictionInputs {

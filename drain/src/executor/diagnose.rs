@@ -67,7 +67,6 @@ impl Executor<'_> {
         }
     }
 
-    /// Names the pods that a budget lacks.
     pub(super) fn report_unhealthy(&mut self, (budget, pods): BudgetPods) {
         let pods = match pods {
             Ok(pods) => pods,

@@ -114,7 +114,6 @@ impl Executor<'_> {
         self.cordoned.iter().filter(given_back).cloned().collect()
     }
 
-    /// The event for the machine from the decision of the gate.
     pub(super) fn gate_ended(&mut self, node: Str, result: Result<(), String>) -> DrainEvent {
         let passed = result.is_ok();
         if let Err(why) = result {

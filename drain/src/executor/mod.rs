@@ -67,7 +67,6 @@ pub(crate) struct Executor<'a> {
     conditions: Conditions,
     /// The requests that are on their way; dropped, and so cancelled, with the drain.
     requests: JoinSet<DrainEvent>,
-    /// The cordons that are on their way.
     cordons: JoinSet<(Str, anyhow::Result<CordonOutcome>)>,
     /// The status that the failed cordons give the drain.
     failed: DrainStatus,

@@ -34,7 +34,6 @@ impl Pace {
         self.answers = 0;
     }
 
-    /// A request is answered.
     pub(super) fn answered(&mut self) {
         self.answers += 1;
     }

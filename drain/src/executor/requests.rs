@@ -46,7 +46,6 @@ pub(super) async fn get_pod(cluster: Cluster, namespace: Str, name: Str, uid: St
     }
 }
 
-/// The pod of this name, out of a list.
 async fn list_pod(
     cluster: &Cluster,
     namespace: &Str,

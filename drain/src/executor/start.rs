@@ -88,7 +88,6 @@ impl Executor<'_> {
         });
     }
 
-    /// The event for the machine from the end of a cordon.
     pub(super) fn cordon_ended(
         &mut self,
         node: Str,

@@ -24,7 +24,6 @@ fn cordon_patch(node: &Node, cordon_owner: &CordonOwner, excludes: bool) -> Node
     patch
 }
 
-/// Whether this drain cordoned a node.
 pub(crate) fn is_cordon_of(node: &Node, cordon_owner: &CordonOwner) -> bool {
     node.spec.unschedulable && CordonOwner::of(node).is_some_and(|owner| owner == *cordon_owner)
 }

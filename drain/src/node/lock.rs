@@ -26,7 +26,6 @@ pub(crate) const MAX_WRITES: usize = 50;
 /// How long giving the lock back may take: it passes on by itself as well.
 pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The lock on the nodes that this drain has to itself.
 pub(crate) struct DrainLock {
     cluster: Cluster,
     name: Str,

@@ -25,9 +25,7 @@ use crate::warnings::warn_budgets_unreadable;
 /// Which pods to evict, and how.
 #[derive(Clone, Debug, Default)]
 pub struct PodSettings {
-    /// Their namespace.
     pub namespace: String,
-    /// Their names, each once.
     pub names: Vec<Str>,
     /// How they are removed.
     pub method: RemovalMethod,

@@ -304,7 +304,6 @@ impl ClusterView {
             .collect()
     }
 
-    /// The pod of this UID on a node of the drain.
     pub(crate) fn pod(&self, uid: &str) -> Option<&Pod> {
         self.all_pods().find(|pod| pod.metadata.uid == uid)
     }

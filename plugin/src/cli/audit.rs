@@ -1,5 +1,3 @@
-//! `audit`
-
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::PathBuf;

@@ -20,7 +20,6 @@ pub(crate) struct ProgressLog<'a> {
     printer: &'a mut Printer,
     /// Whether each change of a state goes to stdout.
     print_events: bool,
-    /// The format of the report on stdout (`-o`).
     report: Option<DrainFormat>,
     /// The state of each node that was printed.
     nodes: BTreeMap<Str, &'static str>,

@@ -7,7 +7,6 @@ use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::js_path_vals;
 use serde_json::Value;
 
-/// A template that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template(Vec<Part>);
 

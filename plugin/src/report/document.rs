@@ -9,7 +9,6 @@ use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
 use serde::Deserialize;
 
-/// Kind of an audit's document.
 pub(crate) const KIND: &str = "AuditReport";
 
 /// Findings that are known already and not to be shown again.
@@ -35,7 +34,6 @@ struct Known {
 }
 
 impl Baseline {
-    /// The findings of this report.
     pub(crate) fn of(report: &AuditReport) -> Self {
         let found = report.findings.iter();
         let entries = found.map(|f| ((f.rule.clone(), f.subject.clone()), f.severity));

@@ -42,7 +42,6 @@ pub(crate) type Part = (Option<String>, Table);
 pub(crate) struct Report<'a> {
     pub(crate) audit: &'a AuditReport,
     pub(crate) snapshot: &'a Snapshot,
-    /// The rules that were asked for.
     pub(crate) rules: &'a [&'static Rule],
     pub(crate) args: &'a AuditArgs,
     pub(crate) format: AuditFormat,

@@ -16,7 +16,6 @@ pub(super) const NAMES: usize = 3;
 /// The text for an absent label, as kubectl prints it.
 const NO_LABEL: &str = "<none>";
 
-/// The column of the objects.
 const OBJECT: usize = 2;
 
 /// The findings as tables, each with its heading if they are parted.

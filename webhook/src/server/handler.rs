@@ -78,10 +78,8 @@ impl State {
     }
 }
 
-/// A response of the server.
 pub(super) type Answer = Response<Full<Bytes>>;
 
-/// Answers a request of the client at this address.
 pub(super) async fn answer<B>(state: &State, request: Request<B>, peer: IpAddr) -> Answer
 where
     B: Body<Data = Bytes> + Unpin,

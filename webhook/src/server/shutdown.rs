@@ -27,7 +27,6 @@ impl Shutdown {
         self.idle.cancel();
     }
 
-    /// Stops accepting.
     pub(crate) fn stop(&self) {
         self.stopped.cancel();
     }

@@ -189,7 +189,6 @@ fn status_without_lease(context: &Context<'_>, node: &Node) -> Option<i64> {
     (lately && behind > duration).then_some(behind)
 }
 
-/// Adds that the kubelet posts its status without its lease.
 fn with_status_without_lease<'a>(
     found: FindingBuilder<'a>,
     context: &Context<'_>,

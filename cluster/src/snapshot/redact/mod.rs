@@ -119,7 +119,6 @@ fn changed<T: Serialize + DeserializeOwned>(
     serde_json::from_str(&value.to_string())
 }
 
-/// The words that stay.
 static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| words(include_str!("words.txt")));
 
 /// The domains of the keys among them.

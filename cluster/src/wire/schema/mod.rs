@@ -4,7 +4,6 @@
 //! v0.36.3; they never change in a version of an API. A field that core's types gain
 //! is one line here, with its name in JSON.
 
-/// A message: its fields, in any order.
 pub(crate) type Message = [Field];
 
 #[derive(Debug)]

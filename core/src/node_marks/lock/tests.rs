@@ -93,7 +93,6 @@ fn only_what_names_a_node_or_is_long_dead_is_in_the_way() {
     assert_eq!(Claim::of("none", &[lock()], at(160)), Claim::Lost);
 }
 
-/// What a drain does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
     Create,

@@ -1,5 +1,3 @@
-//! `drain`
-
 mod approved;
 mod detach;
 mod offline;
@@ -103,7 +101,6 @@ pub(super) fn unable(error: anyhow::Error, printer: &mut Printer) -> anyhow::Res
     Err(error)
 }
 
-/// Runs a drain until it ends or a signal ends it.
 pub(super) async fn run_to_end(
     drain: Box<Drain>,
     mut log: ProgressLog<'_>,

@@ -15,7 +15,6 @@ const REASONS: usize = 5;
 /// Names that are printed of each reason.
 const NAMES: usize = 3;
 
-/// The order of the actions.
 const ACTIONS: [Action; 6] = [
     Action::Evict,
     Action::Delete,

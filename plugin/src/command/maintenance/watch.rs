@@ -50,7 +50,6 @@ pub(super) async fn watch(
     }
 }
 
-/// Waits until this object is gone.
 pub(super) async fn until_gone(
     cluster: &Cluster,
     object: &NodeMaintenance,

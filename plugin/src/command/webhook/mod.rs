@@ -1,5 +1,3 @@
-//! `webhook`
-
 mod advice;
 mod chain;
 mod node_agents;

@@ -1,5 +1,3 @@
-//! `webhook status`
-
 use base64::Engine as _;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::{PODS, Resource};

@@ -1,5 +1,3 @@
-//! `webhook test`
-
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write as _};
 use std::path::Path;

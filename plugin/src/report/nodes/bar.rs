@@ -18,7 +18,6 @@ pub(super) fn bar(percent: f64, cells: usize, unicode: bool) -> String {
     bar
 }
 
-/// How many of the steps are filled.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -11,7 +11,6 @@ use nodelife_audit::nodes::NodesReport;
 use crate::cli::NodesFormat;
 use crate::output::{Document, Printer};
 
-/// Kind of the document.
 pub(crate) const KIND: &str = "NodesReport";
 
 /// How the report on nodes is shown.

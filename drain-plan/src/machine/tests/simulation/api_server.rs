@@ -25,7 +25,6 @@ impl World {
         }
     }
 
-    /// One of the requests is answered.
     pub(super) fn next_answer(
         &mut self,
         random: &mut Random,

@@ -21,10 +21,8 @@ const ELSEWHERE: &str = "elsewhere";
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) seed: u64,
-    /// The nodes of the drain.
     pub(super) nodes: Vec<Str>,
     pub(super) nodes_there: Nodes,
-    /// The pods that there are, by UID.
     pub(super) pods: BTreeMap<Str, Pod>,
     pub(super) guards: Vec<Guard>,
     /// Pods of the workload that are gone or going, and the replacements that are Ready.
@@ -457,7 +455,6 @@ impl World {
         }
     }
 
-    /// The next event of one of the watches.
     pub(super) fn next_sight(&mut self, random: &mut Random) -> Option<DrainEvent> {
         let watches = self.pod_sights.values_mut();
         let watches = watches.chain([&mut self.budget_sights, &mut self.nodes_there.sights]);

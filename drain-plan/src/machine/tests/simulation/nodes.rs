@@ -107,7 +107,6 @@ impl Nodes {
         }
     }
 
-    /// The watch shows it.
     pub(super) fn show(&mut self, event: &DrainEvent) {
         if let DrainEvent::NodeSeen { node, found } = event {
             let same = found.as_ref().is_some_and(|found| {

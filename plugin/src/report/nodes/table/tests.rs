@@ -1,5 +1,3 @@
-//! Tests of the table of nodes.
-
 use nodelife_audit::nodes::{GroupBy, Options, SortBy, narrowed};
 use nodelife_core::snapshot::Snapshot;
 
