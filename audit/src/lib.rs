@@ -116,15 +116,22 @@ pub fn check<'a>(context: &'a Context<'a>, selection: &'a Selection) -> Audit {
 /// Why the rule cannot be checked: a source that is missing. And whether it can be checked in part:
 /// a kubelet that is silent hides no configuration of another.
 fn missing(snapshot: &Snapshot, rule: &Rule) -> Option<(String, bool)> {
+    let has_files = !snapshot.kubelet_files.is_empty();
     if snapshot.is_declared() {
-        let is_judged = rules::judges_manifests(rule);
-        let why = "the input has manifests, and no nodes".to_owned();
-        return (!is_judged).then_some((why, false));
+        let is_judged =
+            rules::judges_manifests(rule) || has_files && rules::judges_kubelet_files(rule);
+        let what = if has_files {
+            "kubelet configurations"
+        } else {
+            "manifests"
+        };
+        return (!is_judged).then(|| (format!("the input has {what}, and no nodes"), false));
     }
     let of_cluster = matches!(rule.check, Check::Cluster(_)).then_some(&Source::AllNodes);
     let missing = rule.sources.iter().chain(of_cluster).filter_map(|source| {
         let why = snapshot.why_missing(*source)?;
-        let is_partial = *source == Source::KubeletConfigs && snapshot.count(*source) > 0;
+        let is_partial =
+            *source == Source::KubeletConfigs && (has_files || snapshot.count(*source) > 0);
         Some((format!("{} not read: {why}", source.noun()), is_partial))
     });
     // What is missing altogether comes first.

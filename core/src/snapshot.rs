@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::allocatable::KubeletConfiguration;
+use crate::allocatable::{KubeletConfiguration, KubeletFiles};
 use crate::newest_time::newest_time;
 use crate::node_access::{NodeAuthorizer, NodeRestriction};
 use crate::object::{
@@ -121,6 +121,9 @@ pub struct Snapshot {
     /// The kubelets' configurations, as configz gives them, by node name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub kubelet_configs: BTreeMap<Str, KubeletConfiguration>,
+    /// Configuration files that are of no node yet, by name.
+    #[serde(skip)]
+    pub kubelet_files: BTreeMap<Str, KubeletFiles>,
     /// PersistentVolumes; this and the lists below: none where they were not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volumes: Option<Vec<PersistentVolume>>,
@@ -192,14 +195,14 @@ impl Snapshot {
         }
     }
 
-    /// Whether these are manifests of objects that are in no cluster yet: the API server gives each
-    /// object a UID.
+    /// Whether these are manifests of objects that are in no cluster yet (the API server gives each
+    /// object a UID), or configuration files of kubelets.
     pub fn is_declared(&self) -> bool {
         let budgets = self.budgets.iter().map(|budget| &budget.metadata);
         let workloads = self.workloads.iter().map(|workload| &workload.metadata);
         let pods = self.pods.iter().map(|pod| &pod.metadata);
         let mut objects = budgets.chain(workloads).peekable();
-        objects.peek().is_some()
+        (objects.peek().is_some() || !self.kubelet_files.is_empty())
             && objects.chain(pods).all(|meta| meta.uid.is_empty())
             && self.nodes.is_empty()
             && self.leases.is_empty()

@@ -7,6 +7,7 @@
 
 mod endpoint;
 mod fields;
+mod file;
 mod gate;
 mod image;
 mod logging;
@@ -22,6 +23,8 @@ use std::str::FromStr;
 
 use nodelife_core::version::Version;
 use serde_json::{Map, Value};
+
+pub use file::Document;
 
 use fields::Fields;
 use gate::Gates;
@@ -115,6 +118,8 @@ pub struct Judgement {
     pub refusals: Vec<Refusal>,
     /// Fields that it does not know, and ignores.
     pub ignored: Vec<String>,
+    /// Fields that its file has more than once: the last value counts.
+    pub doubled: Vec<String>,
 }
 
 /// Why a kubelet does not start.
@@ -163,13 +168,40 @@ impl Input<'_> {
     }
 }
 
-/// Judges `document`, the file of `--config`, as the kubelet of `target` does.
+/// The fields that say what a document is.
+const TYPE: [(&str, &str); 2] = [
+    ("apiVersion", "kubelet.config.k8s.io/v1beta1"),
+    ("kind", "KubeletConfiguration"),
+];
+
+/// Judges the files of `--config` and `--config-dir`, as the kubelet of `target` does.
+pub fn judge_files(files: &Document, target: Target, cgroups: Cgroups) -> Judgement {
+    let mut refusals = files.refusals.clone();
+    if refusals.is_empty() {
+        let schema = Schema::of(target);
+        // It is decoded before drop-ins replace its values.
+        let alone = files.alone.iter().map(|fields| schema.decode(fields));
+        refusals.extend(alone.flat_map(|decoded| decoded.refusals));
+        let former = files.former.iter();
+        let former = former.map(|(path, value)| schema.decode_one(path, value));
+        refusals.extend(former.flat_map(|decoded| decoded.refusals));
+    }
+    let mut start = if files.refusals.is_empty() {
+        judge(&files.fields, target, cgroups)
+    } else {
+        Judgement::default()
+    };
+    let refusals = refusals.into_iter().map(Refusal::Value);
+    start.refusals.splice(0..0, refusals);
+    start.refusals.dedup();
+    start.doubled.clone_from(&files.doubled);
+    start
+}
+
+/// Judges `document`, the content of the file of `--config`, as the kubelet of `target` does.
 pub fn judge(document: &Map<String, Value>, target: Target, cgroups: Cgroups) -> Judgement {
     let mut start = Judgement::default();
-    for (field, expected) in [
-        ("apiVersion", "kubelet.config.k8s.io/v1beta1"),
-        ("kind", "KubeletConfiguration"),
-    ] {
+    for (field, expected) in TYPE {
         let found = document.get(field).and_then(Value::as_str);
         if found != Some(expected) {
             let message = format!("{field} must be {expected}");

@@ -38,6 +38,15 @@ impl Schema {
         decoded
     }
 
+    /// Decodes the value of one field.
+    pub(super) fn decode_one(&self, path: &str, value: &Value) -> Decoded {
+        let mut decoded = Decoded::default();
+        if let Some(kind) = self.0.get(path) {
+            self.value(path, kind, value, &mut decoded);
+        }
+        decoded
+    }
+
     fn fields(&self, path: &str, fields: &Map<String, Value>, decoded: &mut Decoded) {
         for (name, value) in fields {
             let path = if path.is_empty() {

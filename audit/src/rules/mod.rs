@@ -93,6 +93,11 @@ pub(super) fn judges_manifests(rule: &Rule) -> bool {
     ["NL-PDB-001", "NL-PDB-002"].contains(&rule.id)
 }
 
+/// Whether the rule judges files of kubelets, before they are on a node.
+pub(super) fn judges_kubelet_files(rule: &Rule) -> bool {
+    ["NL-UPG-001", "NL-UPG-002", "NL-UPG-003"].contains(&rule.id)
+}
+
 /// The rule with this id, in any case of letters.
 pub fn find(id: &str) -> Option<&'static Rule> {
     all().find(|rule| rule.id.eq_ignore_ascii_case(id))

@@ -149,11 +149,25 @@ fn report(
             answers.entry(text).or_default().extend(&nodes);
         }
     }
-    for (text, nodes) in answers {
-        let statement = Statement::from(says)
+    let statement = |text| {
+        Statement::from(says)
             .with("target", target.to_string())
-            .with("setting", text);
-        findings.push(found(&nodes, statement));
+            .with("setting", text)
+    };
+    for (text, nodes) in answers {
+        findings.push(found(&nodes, statement(text)));
+    }
+    for (name, files) in &context.snapshot.kubelet_files {
+        let files = kubelet_start::Document::of(files);
+        let start = kubelet_start::judge_files(&files, target, Cgroups::V2);
+        for text in texts(&start) {
+            let statement = statement(text);
+            findings.push(FindingBuilder::named(
+                "KubeletConfiguration",
+                name,
+                statement,
+            ));
+        }
     }
 }
 
@@ -178,7 +192,11 @@ fn values(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
 fn ignored(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
     let says = "the kubelet of {target} does not know {setting}";
     report(context, target, findings, says, |start| {
-        start.ignored.iter().map(ToString::to_string).collect()
+        start.ignored.clone()
+    });
+    let says = "the file has {setting} more than once: the kubelet of {target} uses the last value";
+    report(context, target, findings, says, |start| {
+        start.doubled.clone()
     });
 }
 

@@ -128,6 +128,15 @@ pub struct KubeletConfiguration {
     pub others: Map<String, Value>,
 }
 
+/// The texts of the files of a kubelet that is not there yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KubeletFiles {
+    /// That of `--config`.
+    pub file: Option<Str>,
+    /// Those of `--config-dir` with their names, in the kubelet's order.
+    pub drop_ins: Vec<(Str, Str)>,
+}
+
 /// Memory that the Memory Manager keeps back on one NUMA node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -40,6 +40,9 @@ Examples:
   # Before an upgrade: what the kubelet of 1.37 would refuse
   kubectl nodelife audit --target 1.37 --configz
 
+  # Before there is a node: whether a kubelet starts with a configuration file
+  kubectl nodelife audit -f kubelet.yaml --target 1.37
+
   # In a pipeline: fail on warnings too, print a table, and write files for the CI system
   kubectl nodelife audit --fail-on warning -o table -o sarif=nodes.sarif -o junit=nodes.xml
 ")]
@@ -78,6 +81,9 @@ pub(crate) struct AuditArgs {
     /// unless --rule names other rules
     #[arg(long, value_name = "VERSION")]
     pub(crate) target: Option<Target>,
+    /// Directory with drop-ins (*.conf) for the kubelet configurations among the files of -f
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires_all = ["files", "target"])]
+    pub(crate) kubelet_config_dir: Option<PathBuf>,
     /// Omit the findings of this earlier report (JSON or YAML)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) baseline: Option<PathBuf>,

@@ -11,6 +11,7 @@ pub(crate) mod evict;
 pub(crate) mod explain;
 mod files;
 pub(crate) mod input;
+pub(crate) mod kubelet_files;
 pub(crate) mod maintenance;
 mod nodes;
 mod outputs;

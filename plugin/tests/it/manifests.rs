@@ -182,3 +182,149 @@ fn objects_of_a_cluster_are_no_manifests() {
     assert!(text.contains("error: no node was audited: "), "{text}");
     assert!(!text.contains("evicted"), "{text}");
 }
+
+const KUBELET: &str =
+    "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 60\n";
+
+/// A kubelet's file and its folder of drop-ins, judged for a version.
+fn kubelet(more: &str, drop_ins: &[&str], target: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubelet.yaml");
+    fs::write(&path, format!("{KUBELET}{more}")).unwrap();
+    let mut words = vec!["audit", "-f", path.to_str().unwrap(), "--target", target];
+    let conf = folder.path().join("conf.d");
+    if !drop_ins.is_empty() {
+        fs::create_dir(&conf).unwrap();
+        for (i, text) in drop_ins.iter().enumerate() {
+            fs::write(conf.join(format!("{i}.conf")), text).unwrap();
+        }
+        words.extend(["--kubelet-config-dir", conf.to_str().unwrap()]);
+    }
+    run(&words)
+}
+
+#[test]
+fn a_file_of_a_kubelet_is_judged_for_the_version() {
+    for (more, why) in [
+        (
+            "featureGates: {NodeSwap: false}",
+            "NodeSwap: locked to true",
+        ),
+        ("featureGates: {Nope: true}", "featureGates.Nope: unknown"),
+        (
+            "topologyManagerPolicy: bogus",
+            "topologyManagerPolicy \"bogus\"",
+        ),
+        ("podPidsLimit: '5'", "podPidsLimit: \"5\" is no int64"),
+        ("systemReserved: [", "line 4"),
+    ] {
+        let text = kubelet(more, &[], "1.37");
+        assert!(text.starts_with("status: 3\n"), "{more}: {text}");
+        assert!(
+            text.contains(why) && text.contains("kubelet.yaml"),
+            "{more}: {text}"
+        );
+        assert!(
+            text.contains("the kubelet of 1.37 does not start"),
+            "{text}"
+        );
+    }
+    for (more, why) in [
+        (
+            "someField: 1",
+            "the kubelet of 1.37 does not know someField",
+        ),
+        (
+            "maxPods: 70",
+            "the file has maxPods more than once: the kubelet of 1.37 uses the last",
+        ),
+    ] {
+        let text = kubelet(more, &[], "1.37");
+        assert!(text.starts_with("status: 0\n"), "{more}: {text}");
+        assert!(
+            text.contains("W warning   NL-UPG-003") && text.contains(why),
+            "{text}"
+        );
+    }
+    // What a YAML of Go reads as a number or a truth, and what only an older version takes.
+    for (more, target) in [
+        (
+            "failSwapOn: no\npodPidsLimit: 0x100\n---\nkind: Other",
+            "1.37",
+        ),
+        ("featureGates: {NodeSwap: false}", "1.33"),
+    ] {
+        let text = kubelet(more, &[], target);
+        let said = "no findings in the kubelet configurations, 3 rules checked";
+        assert!(
+            text.starts_with("status: 0\n") && text.contains(said),
+            "{text}"
+        );
+        assert!(!text.contains("Warning"), "{text}");
+    }
+}
+
+#[test]
+fn drop_ins_are_merged_into_the_file_of_a_kubelet() {
+    let low = format!("{KUBELET}imageGCHighThresholdPercent: 70\n");
+    let text = kubelet("", &[&low], "1.37");
+    assert!(text.starts_with("status: 3\n"), "{text}");
+    assert!(
+        text.contains("imageGCLowThresholdPercent 80 must be less than"),
+        "{text}"
+    );
+    let mended = format!("{KUBELET}imageGCLowThresholdPercent: 60\n");
+    let text = kubelet("", &[&low, &mended], "1.37");
+    assert!(text.starts_with("status: 0\n"), "{text}");
+    // The kubelet decodes a drop-in strictly, and the file before it merges anything.
+    for (more, drop_in, why) in [
+        (
+            "",
+            "maxPods: 5\n",
+            "0.conf: apiVersion must be kubelet.config.k8s.io/v1beta1",
+        ),
+        (
+            "",
+            &format!("{KUBELET}maxPods: 5\n"),
+            "0.conf: maxPods is there more than once",
+        ),
+        (
+            "podPidsLimit: x",
+            &format!("{KUBELET}podPidsLimit: 5\n"),
+            "podPidsLimit: \"x\" is no",
+        ),
+    ] {
+        let text = kubelet(more, &[drop_in], "1.37");
+        assert!(
+            text.starts_with("status: 3\n") && text.contains(why),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_file_of_a_kubelet_needs_a_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubelet.yaml");
+    fs::write(&path, KUBELET).unwrap();
+    let path = path.to_str().unwrap();
+    let text = run(&["audit", "-f", path]);
+    assert!(text.starts_with("status: 2\n"), "{text}");
+    assert!(
+        text.contains("is a configuration of a kubelet: name the version"),
+        "{text}"
+    );
+    // Beside a cluster it is judged as well as the nodes.
+    fs::write(path, format!("{KUBELET}podsPerCore: -1\n")).unwrap();
+    let cluster = "examples/healthy-cluster.json";
+    let text = run(&["audit", "-f", path, "-f", cluster, "--target", "1.37"]);
+    assert!(text.starts_with("status: 3\n"), "{text}");
+    assert!(
+        text.contains("podsPerCore -1 must be 0 or greater"),
+        "{text}"
+    );
+    assert!(
+        text.contains("1 finding on 9 nodes, 9 rules checked"),
+        "{text}"
+    );
+}

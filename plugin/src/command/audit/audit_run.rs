@@ -15,6 +15,7 @@ use nodelife_core::text::Str;
 use crate::cli::{AuditArgs, ClusterArgs};
 use crate::command::config::ConfigFile;
 use crate::command::input::{self, Wanted};
+use crate::command::kubelet_files;
 use crate::command::rules;
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
@@ -181,7 +182,13 @@ impl AuditRun {
         printer: &mut Printer,
     ) -> anyhow::Result<(Snapshot, AuditReport)> {
         let wanted = wanted(&self.args, &self.rules());
-        let snapshot = input::read(&self.args.input, &wanted, cluster, printer).await?;
+        let (kubelet_files, input) = kubelet_files::of_input(&self.args)?;
+        let mut snapshot = if input.files.is_empty() && !kubelet_files.is_empty() {
+            Snapshot::default()
+        } else {
+            input::read(&input, &wanted, cluster, printer).await?
+        };
+        snapshot.kubelet_files = kubelet_files;
         input::check_nodes(&snapshot, &self.selection.nodes, &self.args.input)?;
         let is_asked =
             self.args.input.files.is_empty() && wanted.sources().contains(&Source::Autoscalers);
@@ -401,14 +408,15 @@ fn summarise(
             "{suppressed} suppressed by annotations of their objects or by the configuration"
         ));
     }
-    unchecked::note(&audit.skipped, target.is_some(), printer);
-    if let Some(target) = target {
+    let has_nodes = !snapshot.is_declared();
+    unchecked::note(&audit.skipped, target.is_some() && has_nodes, printer);
+    if let Some(target) = target.filter(|_| has_nodes) {
         printer.note(format_args!(
             "an upgrade to {target} also needs budgets that let nodes drain (audit without \
              --target), and no objects of APIs that it removes (pluto and kubent find them)"
         ));
     }
-    if !snapshot.is_declared() {
+    if has_nodes {
         input::note_clock(snapshot, printer);
     }
 }
@@ -417,7 +425,9 @@ fn summarise(
 fn totals(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
     let summary = audit.summary;
     let (is_declared, checked) = (snapshot.is_declared(), count(summary.checked, "rule"));
-    let on = if is_declared {
+    let on = if !snapshot.kubelet_files.is_empty() && is_declared {
+        "in the kubelet configurations".to_owned()
+    } else if is_declared {
         "in the manifests".to_owned()
     } else {
         format!("on {}", count(summary.nodes, "node"))

@@ -1,16 +1,14 @@
 //! Reads the kubelet configuration that the flags describe.
 
-use std::path::{Path, PathBuf};
-
-use anyhow::Context as _;
 use nodelife_audit::kubelet_start;
-use nodelife_audit::kubelet_start::{Cgroups, Target};
+use nodelife_audit::kubelet_start::{Cgroups, Document, Target};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::allocatable::provider::{NodeSize, Provider};
 use nodelife_core::quantity::{Format, Quantity};
 use serde_json::{Map, Value};
 
 use crate::cli::KubeletArgs;
+use crate::command::kubelet_files;
 use crate::exit::KubeletRefuses;
 
 /// The configuration in the files, with the hard thresholds of the flag over it; none when no flag
@@ -24,17 +22,17 @@ pub(super) fn of_files(
     args: &KubeletArgs,
     eviction_hard: Option<&str>,
 ) -> anyhow::Result<Option<KubeletConfiguration>> {
-    let file = args.kubelet_config.as_deref().map(document).transpose()?;
     let folder = args.kubelet_config_dir.as_deref();
-    let drop_ins = folder.map(drop_ins).transpose()?.unwrap_or_default();
-    if file.is_none() && drop_ins.is_empty() && eviction_hard.is_none() {
+    let files = kubelet_files::read(args.kubelet_config.as_deref(), folder)?;
+    let has_files = files.file.is_some() || !files.drop_ins.is_empty();
+    if !has_files && eviction_hard.is_none() {
         return Ok(None);
     }
-    let document = KubeletConfiguration::merge_files(file, drop_ins)?;
-    if let Some(fields) = document.as_object().filter(|fields| !fields.is_empty()) {
-        check(fields)?;
+    let document = Document::of(&files);
+    if has_files {
+        check(&document)?;
     }
-    let mut configuration = KubeletConfiguration::from_merged(document)?;
+    let mut configuration = KubeletConfiguration::from_merged(document.fields.into())?;
     if let Some(thresholds) = eviction_hard {
         configuration.set_eviction_hard(thresholds)?;
     }
@@ -42,10 +40,10 @@ pub(super) fn of_files(
 }
 
 /// Refuses what a kubelet of every known version refuses: nobody says of which version these are.
-fn check(fields: &Map<String, Value>) -> Result<(), KubeletRefuses> {
+fn check(document: &Document) -> Result<(), KubeletRefuses> {
     let mut refusals = Vec::new();
     for version in Target::all() {
-        refusals = kubelet_start::judge(fields, version, Cgroups::V2).refusals;
+        refusals = kubelet_start::judge_files(document, version, Cgroups::V2).refusals;
         if refusals.is_empty() {
             return Ok(());
         }
@@ -93,37 +91,4 @@ pub(super) fn of_provider(
             .insert("memory.available".into(), threshold.into());
     }
     Ok(configuration)
-}
-
-/// A YAML or JSON file.
-fn document(path: &Path) -> anyhow::Result<Value> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("failed to read {}", path.display()))?;
-    serde_saphyr::from_str(&text)
-        .with_context(|| format!("failed to read {} as YAML or JSON", path.display()))
-}
-
-/// The drop-ins of a folder in the kubelet's order: `*.conf`, by path
-/// (`cmd/kubelet/app/server.go`, `mergeKubeletConfigurations`, v1.36.3).
-fn drop_ins(folder: &Path) -> anyhow::Result<Vec<Value>> {
-    let mut paths = Vec::new();
-    walk(folder, &mut paths).with_context(|| format!("failed to read {}", folder.display()))?;
-    paths.iter().map(|path| document(path)).collect()
-}
-
-fn walk(folder: &Path, paths: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    let mut entries = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in entries {
-        let path = entry.path();
-        if path.is_dir() {
-            walk(&path, paths)?;
-        } else if path
-            .extension()
-            .is_some_and(|extension| extension == "conf")
-        {
-            paths.push(path);
-        }
-    }
-    Ok(())
 }
