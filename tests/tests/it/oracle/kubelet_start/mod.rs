@@ -8,9 +8,11 @@
 //! ```
 
 pub(crate) mod case;
+mod file;
 mod tables;
 
-use nodelife_audit::kubelet_start::{self, Cgroups, Target};
+use nodelife_audit::kubelet_start::{self, Cgroups, Document, Judgement, Target};
+use nodelife_core::allocatable::KubeletFiles;
 use nodelife_tests::Kubernetes;
 use nodelife_tests::oracle::{KubeletStart, StartAnswer};
 use serde_json::{Value, json};
@@ -46,16 +48,54 @@ fn a_kubelet_starts_as_its_own_code_says() {
     );
 }
 
-fn compare(file: &Value, kubelet: &StartAnswer) -> Result<(), String> {
-    let cgroups = if kubelet.cgroup_v1 {
+/// What `audit -f` does with a file, from its text on.
+#[test]
+fn a_kubelet_reads_the_text_of_a_file_as_its_own_code_says() {
+    let count = seed::cases(100_000);
+    let mut kubelet = KubeletStart::run().unwrap();
+    let mut starting = 0;
+    let texts = seed::draw(count, &file::text(target()));
+    for texts in texts.chunks(10_000) {
+        let cases: Vec<Value> = texts.iter().map(|text| json!({"file": text.0})).collect();
+        let answers: Vec<StartAnswer> = kubelet.ask("start", &cases).unwrap();
+        starting += answers.iter().filter(|a| a.refusal().is_none()).count();
+        seed::agree(texts, &answers, |text, kubelet| {
+            let files = KubeletFiles {
+                file: Some(text.0.as_str().into()),
+                drop_ins: Vec::new(),
+            };
+            let files = Document::of(&files);
+            let ours = kubelet_start::judge_files(&files, target(), cgroups(kubelet));
+            agree(&ours, kubelet)
+        });
+    }
+    println!(
+        "the kubelet of {} starts with {starting} of {count} texts",
+        target()
+    );
+    assert!(
+        (count / 10..count * 9 / 10).contains(&starting),
+        "the kubelet starts with {starting} of {count}"
+    );
+}
+
+fn cgroups(kubelet: &StartAnswer) -> Cgroups {
+    if kubelet.cgroup_v1 {
         Cgroups::V1
     } else {
         Cgroups::V2
-    };
-    let document = file.as_object().unwrap();
-    let ours = kubelet_start::judge(document, target(), cgroups);
+    }
+}
+
+fn agree(ours: &Judgement, kubelet: &StartAnswer) -> Result<(), String> {
     if ours.refusals.is_empty() != kubelet.refusal().is_none() {
         return Err(format!("ours: {:?}", ours.refusals));
     }
     Ok(())
+}
+
+fn compare(file: &Value, kubelet: &StartAnswer) -> Result<(), String> {
+    let document = file.as_object().unwrap();
+    let ours = kubelet_start::judge(document, target(), cgroups(kubelet));
+    agree(&ours, kubelet)
 }
