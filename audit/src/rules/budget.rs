@@ -169,7 +169,8 @@ fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
 }
 
 /// Tells of a budget that allows evictions at some scales that its autoscalers may choose, and none
-/// at the least of them.
+/// at the least of them. Whether it allows one at some scale: a workload whose autoscaler has not
+/// scaled it up yet says nothing of what will be.
 fn at_least_scale(
     context: &Context<'_>,
     BudgetPods { budget, pods }: &BudgetPods<'_>,
@@ -177,8 +178,10 @@ fn at_least_scale(
 ) -> bool {
     let (workloads, autoscalers) = (context.workloads_of(pods), context.autoscalers());
     let refused = budget.refused_scale(pods, &workloads, autoscalers);
-    let Some(refused) = refused.ok().flatten().filter(|refused| !refused.always) else {
-        return false;
+    let refused = match refused {
+        Ok(None) => return true,
+        Ok(Some(refused)) if !refused.always => refused,
+        _ => return false,
     };
     let says = "{spec}: at the least scale of its HorizontalPodAutoscaler, {needed} of {reachable} \
                 pods have to be healthy, so none can be evicted then; {remedy}";

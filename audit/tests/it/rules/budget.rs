@@ -196,6 +196,8 @@ fn a_budget_is_judged_at_the_least_scale_of_its_autoscaler() {
     let (severity, message) = scaled(least_6, (6, 9), 0).unwrap();
     assert_eq!(severity, Severity::Error);
     assert!(message.ends_with("or run at least 7 pods"), "{message}");
+    // The autoscaler has not scaled it up yet.
+    assert_eq!(scaled(least_6, (7, 9), 0), None);
     // No scale is enough.
     for range in [(6, 6), (1, 6)] {
         let (severity, message) = scaled(least_6, range, 0).unwrap();

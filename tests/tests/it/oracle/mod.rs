@@ -7,6 +7,7 @@ mod budget;
 mod eviction_threshold;
 pub(crate) mod kubelet_start;
 mod quantity;
+mod scale;
 mod zone;
 
 use nodelife_tests::oracle::{self, AdmissionAnswer};
