@@ -27,6 +27,7 @@ pub fn newest_time(
     let ready = nodes.iter().filter_map(|node| node.condition("Ready"));
     let lost = ready.filter(|condition| is_lost(condition));
     let lost = lost.filter_map(|condition| condition.last_transition_time);
+    let lost = lost.max();
     let of_control_plane = created.chain(lost).max();
 
     let mut by_node: HashMap<&str, Timestamp> = HashMap::default();
@@ -51,7 +52,9 @@ pub fn newest_time(
     for event in events {
         note(&event.involved_object.name, event.time());
     }
-    let limit = usual(nodes, &by_node).map(|usual| Some(usual).max(of_control_plane));
+    // Where no node is heard any more, none was heard after the last was lost.
+    let usual = usual(nodes, &by_node).or(lost);
+    let limit = usual.map(|usual| Some(usual).max(of_control_plane));
     let limit = limit
         .flatten()
         .and_then(|time| time.checked_add(APART).ok());
@@ -121,6 +124,11 @@ mod tests {
         assert_eq!(newest(&one_left), Some(at(1500)));
         let lost_just_now = [heard("a", 3), lost("b", 3, 1500)];
         assert_eq!(newest(&lost_just_now), Some(at(1500)));
+    }
+
+    #[test]
+    fn a_clock_that_is_ahead_does_not_count_where_all_nodes_are_lost() {
+        assert_eq!(newest(&[lost("a", 3, 4), lost("b", 1500, 4)]), Some(at(4)));
     }
 
     #[test]

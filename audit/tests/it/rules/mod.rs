@@ -21,6 +21,7 @@ mod registration;
 mod reserved;
 mod same_facts;
 mod shutdown;
+mod strangers;
 mod taint;
 mod toleration;
 mod upgrade;
