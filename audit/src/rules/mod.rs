@@ -23,6 +23,11 @@ mod zone;
 
 pub use removed::{removed, removed_in};
 
+use std::collections::BTreeMap;
+
+use nodelife_core::zone::ZoneKey;
+
+use super::context::Context;
 use super::rule::Rule;
 use super::selection::{Selection, names};
 
@@ -96,6 +101,20 @@ pub(super) fn judges_manifests(rule: &Rule) -> bool {
 /// Whether the rule judges files of kubelets, before they are on a node.
 pub(super) fn judges_kubelet_files(rule: &Rule) -> bool {
     ["NL-UPG-001", "NL-UPG-002", "NL-UPG-003"].contains(&rule.id)
+}
+
+/// By how many seconds the longest overdue taint of each zone is late.
+pub fn overdue_taints(context: &Context<'_>) -> BTreeMap<ZoneKey, i64> {
+    let mut late = BTreeMap::new();
+    for node in &context.snapshot.nodes {
+        let zone = context.zones.zone_of(&node.metadata.labels);
+        let overdue = taint::untainted(context, node).and_then(|(_, overdue)| overdue);
+        if let (Some(zone), Some(overdue)) = (zone, overdue) {
+            let longest = late.entry(zone.key.clone()).or_insert(overdue);
+            *longest = overdue.max(*longest);
+        }
+    }
+    late
 }
 
 /// The rule with this id, in any case of letters.

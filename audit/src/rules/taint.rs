@@ -169,7 +169,7 @@ fn taint_left(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
 
 /// Seconds that the node has been not ready, and by how much the controller's taint is overdue if it
 /// taints in the node's zone at all; none if the node need not have the taint yet.
-pub(super) fn untainted(context: &Context<'_>, node: &Node) -> Option<(i64, Option<i64>)> {
+pub(crate) fn untainted(context: &Context<'_>, node: &Node) -> Option<(i64, Option<i64>)> {
     // TaintBasedEvictions is on from 1.13 on. The rate depends on the other nodes of the zone.
     let is_known = !is_before(node, 13) && context.snapshot.has(Source::AllNodes);
     if !waits_for_taint(node) || !is_known {

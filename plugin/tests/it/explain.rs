@@ -214,3 +214,41 @@ fn a_configuration_that_no_kubelet_takes_is_refused() {
         assert!(!explain(configuration, 0).contains("refuse"));
     }
 }
+
+/// Half of a zone is silent for 21 minutes, and has no taint of the controller.
+#[test]
+fn a_taint_that_should_be_there_is_overdue() {
+    let items: Vec<_> = (0..6)
+        .map(|i| {
+            let (status, since) = if i < 3 {
+                ("Unknown", "2026-10-01T11:39:00Z")
+            } else {
+                ("True", "2026-09-01T00:00:00Z")
+            };
+            let heartbeat = if i < 3 {
+                "2026-10-01T11:38:00Z"
+            } else {
+                "2026-10-01T12:00:00Z"
+            };
+            serde_json::json!({
+                "metadata": {"name": format!("node-{i}"), "uid": format!("{i}")},
+                "status": {"conditions": [{
+                    "type": "Ready", "status": status,
+                    "lastHeartbeatTime": heartbeat, "lastTransitionTime": since,
+                }], "nodeInfo": {"kubeletVersion": "v1.36.3"}},
+            })
+        })
+        .collect();
+    let list = serde_json::json!({"apiVersion": "v1", "kind": "NodeList", "items": items});
+    let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
+    fs::write(&file, list.to_string()).unwrap();
+    let text = stdout(
+        &["explain", "zones", "-f", file.path().to_str().unwrap()],
+        0,
+    );
+    assert!(text.contains("overdue by 19m"), "{text}");
+    assert!(
+        text.contains("kube-controller-manager should have set"),
+        "{text}"
+    );
+}

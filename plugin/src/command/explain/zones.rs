@@ -1,10 +1,12 @@
 //! `explain zones`, and the flags of kube-controller-manager that it shares with `explain failure`.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use clap::Args;
+use nodelife_core::format;
 use nodelife_core::snapshot::Source;
-use nodelife_core::zone::{Settings, Zone, ZoneReport, ZoneState, failures_to_partial};
+use nodelife_core::zone::{Settings, Zone, ZoneKey, ZoneReport, ZoneState, failures_to_partial};
 
 use crate::cli::duration::go_duration;
 use crate::cli::{ClusterArgs, ConfigzArgs, ExplainFormat, InputArgs, Output, OutputParser};
@@ -103,12 +105,20 @@ pub(super) async fn run(
     let settings = args.controller.settings(snapshot.server_version.as_deref());
     let report = ZoneReport::of(&snapshot.nodes, &settings, snapshot.taken_at);
     if !printer.document("ZoneReport", &report, &args.output)? {
-        print(&report, &settings, printer)?;
+        let now = snapshot.taken_at.unwrap_or_default();
+        let context = nodelife_audit::Context::new(&snapshot, Some(settings), now);
+        let overdue = nodelife_audit::overdue_taints(&context);
+        print(&report, &settings, &overdue, printer)?;
     }
     Ok(ExitStatus::Done)
 }
 
-fn print(report: &ZoneReport, settings: &Settings, printer: &mut Printer) -> anyhow::Result<()> {
+fn print(
+    report: &ZoneReport,
+    settings: &Settings,
+    overdue: &BTreeMap<ZoneKey, i64>,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
     let mut table = Table::new([
         "ZONE",
         "NODES",
@@ -120,7 +130,7 @@ fn print(report: &ZoneReport, settings: &Settings, printer: &mut Printer) -> any
         "PARTIAL AT",
     ]);
     for zone in &report.zones {
-        table.row(row(zone, settings));
+        table.row(row(zone, settings, overdue.get(&zone.key)));
     }
     printer.table(&table)?;
     writeln!(printer.data())?;
@@ -129,6 +139,12 @@ fn print(report: &ZoneReport, settings: &Settings, printer: &mut Printer) -> any
         printer.paragraph(
             "Every zone is in full disruption: the controller assumes that it is the fault itself \
              and taints no node.",
+        )?;
+    }
+    if !overdue.is_empty() {
+        printer.paragraph(
+            "kube-controller-manager should have set the overdue taints: does it run, is it the \
+             leader, and is node-lifecycle-controller enabled?",
         )?;
     }
     if !report.excluded.is_empty() {
@@ -149,7 +165,7 @@ fn print(report: &ZoneReport, settings: &Settings, printer: &mut Printer) -> any
     ))?)
 }
 
-fn row(zone: &Zone, settings: &Settings) -> [Cell; 8] {
+fn row(zone: &Zone, settings: &Settings, overdue: Option<&i64>) -> [Cell; 8] {
     let state = match zone.state {
         _ if zone.unknown > 0 => "-".into(),
         ZoneState::Normal => Cell::styled("Normal", style::GOOD),
@@ -161,10 +177,14 @@ fn row(zone: &Zone, settings: &Settings) -> [Cell; 8] {
         0 => zone.eviction_rate.to_string(),
         _ => "-".to_owned(),
     };
-    let last = match zone.seconds_to_last_taint {
-        _ if zone.queued == 0 || zone.unknown > 0 => "-".to_owned(),
-        Some(seconds) => format!("{seconds:.0}s"),
-        None => "never".to_owned(),
+    let last = match (overdue, zone.seconds_to_last_taint) {
+        _ if zone.queued == 0 || zone.unknown > 0 => "-".into(),
+        (Some(late), _) => {
+            let late = format!("overdue by {}", format::duration(*late));
+            Cell::styled(late, style::ERROR)
+        }
+        (None, Some(seconds)) => format!("{seconds:.0}s").into(),
+        (None, None) => "never".into(),
     };
     let border = failures_to_partial(zone.size, settings).filter(|_| zone.unknown == 0);
     let partial = border.map_or_else(
@@ -181,7 +201,7 @@ fn row(zone: &Zone, settings: &Settings) -> [Cell; 8] {
         state,
         rate.into(),
         zone.queued.to_string().into(),
-        last.into(),
+        last,
         partial.into(),
     ]
 }
