@@ -22,7 +22,7 @@ pub(super) struct Count<'a> {
 }
 
 /// How soon a finding of the rule hurts: now, in a drain, after a change, or perhaps never.
-fn urgency(rule: &str) -> u8 {
+pub(super) fn urgency(rule: &str) -> u8 {
     match rule.split('-').nth(1) {
         Some("HB" | "ZON" | "POD" | "VOL" | "EVT") => 3,
         Some("PDB" | "TNT" | "OPS" | "TOL") => 2,

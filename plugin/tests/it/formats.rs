@@ -130,3 +130,21 @@ fn a_jsonpath_template_prints_parts_of_the_document() {
         "{wrong}"
     );
 }
+
+/// As the closing table, which has the most urgent at its end.
+#[test]
+fn the_page_begins_with_what_is_most_urgent() {
+    let page = stdout(
+        &["audit", "-f", "examples/faulty-cluster.json", "-o", "html"],
+        3,
+    );
+    let articles = page.split("<article data-rule=\"").skip(1);
+    let errors = articles.filter(|article| article.contains("data-severity=\"error\""));
+    let groups: Vec<_> = errors.filter_map(|rule| rule.split('-').nth(1)).collect();
+    let last = |group| groups.iter().rposition(|one| *one == group).unwrap();
+    let first = |group| groups.iter().position(|one| *one == group).unwrap();
+    assert!(
+        last("HB") < first("PDB") && last("PDB") < first("CAP"),
+        "{groups:?}"
+    );
+}

@@ -1,10 +1,12 @@
 //! The findings, by rule: what is wrong, why that is bad, what to do, and on which objects.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use nodelife_audit::{Finding, FindingGroup};
 use nodelife_core::format::count;
 
+use super::super::by_rule::urgency;
 use super::escape::Escaped;
 use super::page::Page;
 use super::parts::{badge, broken};
@@ -29,7 +31,14 @@ pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     let same = |a: &FindingGroup<'_>, b: &FindingGroup<'_>| {
         a.first.rule == b.first.rule && a.first.severity == b.first.severity
     };
-    for groups in page.groups.chunk_by(same) {
+    let mut rules: Vec<_> = page.groups.chunk_by(same).collect();
+    // As the closing table of the terminal, with the worst in front.
+    rules.sort_by_key(|groups| {
+        let number: usize = groups.iter().map(|group| group.findings.len()).sum();
+        let first = groups.first().map(|group| group.first);
+        Reverse(first.map(|first| (first.severity, urgency(&first.rule), number)))
+    });
+    for groups in rules {
         let Some(first) = groups.first().map(|group| group.first) else {
             continue;
         };
