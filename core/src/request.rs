@@ -34,6 +34,9 @@ pub fn limits(pod: &Pod) -> Amounts {
     sum
 }
 
+/// Where containers and init containers are.
+type Place = (*const Vec<Container>, *const Vec<Container>);
+
 /// [`requests`] or [`limits`] of many pods. Replicas share their containers
 /// ([`crate::object::Shared`]), so what they ask for is worked out once.
 #[derive(Debug)]
@@ -41,7 +44,7 @@ pub struct ByContainers<'a> {
     read: fn(&Pod) -> Amounts,
     /// By the place of the containers and the init containers, which stay where they are as long
     /// as the pods are borrowed.
-    known: HashMap<(*const Vec<Container>, *const Vec<Container>), Amounts>,
+    known: HashMap<Place, Amounts>,
     own: Amounts,
     pods: PhantomData<&'a Pod>,
 }
@@ -58,17 +61,27 @@ impl<'a> ByContainers<'a> {
 
     /// The result of the function for the pod.
     pub fn of(&mut self, pod: &'a Pod) -> &Amounts {
-        let spec = &pod.spec;
-        if spec.resources.is_some() || !spec.overhead.is_empty() {
+        let Some(place) = place(pod) else {
             self.own = (self.read)(pod);
             return &self.own;
-        }
-        let place = (
-            std::ptr::from_ref(&*spec.containers),
-            std::ptr::from_ref(&*spec.init_containers),
-        );
+        };
         self.known.entry(place).or_insert_with(|| (self.read)(pod))
     }
+
+    /// The result, if it was worked out for a pod that shares its containers with this one.
+    pub fn known(&self, pod: &Pod) -> Option<&Amounts> {
+        self.known.get(&place(pod)?)
+    }
+}
+
+/// The place of the containers of a pod, if nothing else counts.
+fn place(pod: &Pod) -> Option<Place> {
+    let spec = &pod.spec;
+    let place = (
+        std::ptr::from_ref(&*spec.containers),
+        std::ptr::from_ref(&*spec.init_containers),
+    );
+    (spec.resources.is_none() && spec.overhead.is_empty()).then_some(place)
 }
 
 fn without_overhead(pod: &Pod, pick: fn(&ContainerResources) -> &ResourceList) -> Amounts {

@@ -12,11 +12,12 @@ mod spread;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Bound;
 use std::rc::Rc;
 
 use crate::object::{Node, PersistentVolume, Pod, PodAffinityTerm};
 use crate::quantity::Quantity;
-use crate::request::{self, ByContainers};
+use crate::request::{self, Amounts, ByContainers};
 use crate::taint::{self, NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE};
 use crate::text::Str;
 use spread::Spread;
@@ -27,8 +28,10 @@ type Room = BTreeMap<Str, i128>;
 /// The nodes that stay, and what they have left.
 #[derive(Clone, Debug)]
 pub struct Placement<'a> {
-    /// The emptiest first.
-    hosts: Vec<Candidate<'a>>,
+    /// The nodes that were given replacements, the emptiest first.
+    given: Vec<Candidate<'a>>,
+    /// Where these and the drained nodes are among all.
+    apart: BTreeSet<usize>,
     drained: Vec<&'a Node>,
     /// The UIDs of the pods that have left them.
     left: BTreeSet<&'a Str>,
@@ -37,11 +40,20 @@ pub struct Placement<'a> {
     cluster: Rc<Cluster<'a>>,
 }
 
-/// What was there before.
+/// Pods with their nodes, by namespace.
+type Neighbours<'a> = BTreeMap<&'a str, Vec<(&'a Node, &'a Pod)>>;
+
+/// What was there before: placements in the same cluster share it.
 #[derive(Debug)]
 struct Cluster<'a> {
-    /// By namespace.
-    pods: BTreeMap<&'a str, Vec<(&'a Node, &'a Pod)>>,
+    /// The emptiest first.
+    hosts: Vec<Candidate<'a>>,
+    /// Where each node is among `hosts`.
+    by_name: BTreeMap<&'a str, usize>,
+    requests: ByContainers<'a>,
+    pods: Neighbours<'a>,
+    /// Those of the pods that have anti-affinity.
+    averse: Neighbours<'a>,
     /// Whether anti-affinity of one of them goes beyond its namespace.
     is_wide: bool,
     /// By namespace and name of their claim.
@@ -158,13 +170,16 @@ impl<'a> Placement<'a> {
         }
         let mut requests = ByContainers::new(request::requests);
         let mut hosts = Vec::with_capacity(nodes.len());
-        let mut by_namespace: BTreeMap<&str, Vec<(&Node, &Pod)>> = BTreeMap::new();
+        let (mut by_namespace, mut averse) = (Neighbours::new(), Neighbours::new());
         for (place, node) in nodes.iter().enumerate() {
             let pods = on_node.remove(node.metadata.name.as_str());
             let pods = pods.unwrap_or_default();
             for pod in &pods {
-                let namespace = by_namespace.entry(&pod.metadata.namespace);
-                namespace.or_default().push((node, pod));
+                let namespace = &pod.metadata.namespace;
+                by_namespace.entry(namespace).or_default().push((node, pod));
+                if terms(pod).next().is_some() {
+                    averse.entry(namespace).or_default().push((node, pod));
+                }
             }
             hosts.push(Candidate::new((place, node), &pods, &mut requests));
         }
@@ -173,13 +188,19 @@ impl<'a> Placement<'a> {
             let claim = volume.spec.claim_ref.as_ref()?;
             Some(((claim.namespace.as_str(), claim.name.as_str()), volume))
         });
+        let names = hosts.iter().map(|host| &*host.node.metadata.name);
         let cluster = Cluster {
+            by_name: names.zip(0..).collect(),
+            hosts,
+            requests,
             is_wide: pods.iter().flat_map(terms).any(is_wide),
             pods: by_namespace,
+            averse,
             volumes: volumes.collect(),
         };
         let all = Self {
-            hosts,
+            given: Vec::new(),
+            apart: BTreeSet::new(),
             drained: Vec::new(),
             left: BTreeSet::new(),
             moved: Vec::new(),
@@ -192,23 +213,41 @@ impl<'a> Placement<'a> {
     #[must_use]
     pub fn without(&self, drained: &[Str]) -> Self {
         let mut rest = self.clone();
-        for host in rest
-            .hosts
-            .extract_if(.., |host| drained.contains(&host.node.metadata.name))
-        {
-            rest.drained.push(host.node);
+        for name in drained {
+            if let Some(place) = self.cluster.by_name.get(&**name)
+                && let Some(host) = self.cluster.hosts.get(*place)
+                && rest.apart.insert(*place)
+            {
+                rest.drained.push(host.node);
+            }
         }
         rest
+    }
+
+    /// The nodes that stay, the emptiest first.
+    fn hosts(&self) -> impl Iterator<Item = &Candidate<'a>> {
+        let others = self.cluster.hosts.iter().enumerate();
+        let mut others = others.filter(|(place, _)| !self.apart.contains(place));
+        let mut given = self.given.iter().peekable();
+        let mut other = others.next();
+        std::iter::from_fn(move || {
+            given
+                .next_if(|one| other.is_none_or(|(_, other)| one.rank < other.rank))
+                .or_else(|| {
+                    let (_, host) = std::mem::replace(&mut other, others.next())?;
+                    Some(host)
+                })
+        })
     }
 
     /// Finds a place for the replacement of `pod`, and holds it for what comes after.
     pub fn place(&mut self, pod: &'a Pod) -> Result<(), Unschedulable> {
         self.left.insert(&pod.metadata.uid);
-        let wanted = wanted(pod);
+        let wanted = self.wanted(pod);
         let company = self.company(pod, true);
         let mut obstacles: BTreeMap<Reason, usize> = BTreeMap::new();
         // The emptiest that takes it, as the scheduler's default scores have it.
-        let takes = self.hosts.iter().position(|host| {
+        let takes = self.hosts().find(|host| {
             let obstacle = self.obstacle(host, pod, &wanted, &company);
             let takes = obstacle.is_none();
             if let Some(obstacle) = obstacle {
@@ -216,19 +255,25 @@ impl<'a> Placement<'a> {
             }
             takes
         });
-        if let Some(i) = takes {
-            let mut host = self.hosts.remove(i);
+        if let Some(mut host) = takes.cloned() {
+            let before = |other: &Candidate<'_>| other.rank < host.rank;
+            if host.moved > 0 {
+                self.given.remove(self.given.partition_point(before));
+            } else {
+                self.apart
+                    .insert(self.cluster.hosts.partition_point(before));
+            }
             host.give(wanted);
             self.moved.push((host.node, pod));
-            let place = self.hosts.partition_point(|other| other.rank < host.rank);
-            self.hosts.insert(place, host);
+            let place = self.given.partition_point(|other| other.rank < host.rank);
+            self.given.insert(place, host);
             return Ok(());
         }
         let company = self.company(pod, false);
         let takes = |host| self.obstacle(host, pod, &wanted, &company).is_none();
         Err(Unschedulable {
-            others: self.hosts.len(),
-            crowded: self.hosts.iter().any(takes),
+            others: self.cluster.hosts.len() - self.drained.len(),
+            crowded: self.hosts().any(takes),
             obstacles: Rejections(obstacles),
         })
     }
@@ -236,9 +281,9 @@ impl<'a> Placement<'a> {
     /// How many nodes do not take the pod and why, as far as they are the reason themselves;
     /// none where one takes it, or where the pod selects no node at all.
     pub fn refusal(&self, pod: &Pod) -> Option<Rejections> {
-        let wanted = wanted(pod);
+        let wanted = self.wanted(pod);
         let mut obstacles = BTreeMap::new();
-        for host in &self.hosts {
+        for host in self.hosts() {
             let obstacle = host.closed_to(pod);
             let obstacle = obstacle.or_else(|| host.too_full_for(&wanted, false))?;
             *obstacles.entry(obstacle).or_default() += 1;
@@ -289,15 +334,30 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// The pods of a namespace, or of all, with their nodes, and whether these are drained.
+    /// What the pod asks of a node.
+    fn wanted(&self, pod: &Pod) -> Room {
+        let nano = |all: &Amounts| {
+            let each = all.iter();
+            each.map(|(name, amount)| (name.clone(), amount.nano()))
+                .collect()
+        };
+        match self.cluster.requests.known(pod) {
+            Some(known) => nano(known),
+            None => nano(&request::requests(pod)),
+        }
+    }
+
+    /// The pods of a namespace, or of all, with their nodes, and whether these are drained; those that
+    /// were moved in any case.
     fn others(
         &self,
+        among: &Neighbours<'a>,
         namespace: Option<&str>,
         moved: bool,
     ) -> impl Iterator<Item = (&'a Node, &'a Pod, bool)> {
-        let all = self.cluster.pods.iter();
-        let meant = all.filter(move |(name, _)| namespace.is_none_or(|one| one == **name));
-        let before = meant.flat_map(|(_, pods)| pods).copied();
+        let only = namespace.map_or(Bound::Unbounded, Bound::Included);
+        let before = among.range::<str, _>((only, only));
+        let before = before.flat_map(|(_, pods)| pods).copied();
         let before = before.map(|(node, pod)| {
             let mut drained = self.drained.iter();
             (node, pod, drained.any(|other| std::ptr::eq(*other, node)))
@@ -311,9 +371,13 @@ impl<'a> Placement<'a> {
     /// The domains that required anti-affinity closes to the pod, in either direction.
     fn closed_domains(&self, pod: &'a Pod, moved: bool) -> Vec<(&'a str, &'a str)> {
         let is_wide = self.cluster.is_wide || terms(pod).any(is_wide);
-        let namespace = pod.metadata.namespace.as_str();
+        let namespace = (!is_wide).then_some(pod.metadata.namespace.as_str());
+        let among = match terms(pod).next() {
+            Some(_) => &self.cluster.pods,
+            None => &self.cluster.averse,
+        };
         let mut closed = Vec::new();
-        for (node, other, leaves) in self.others((!is_wide).then_some(namespace), moved) {
+        for (node, other, leaves) in self.others(among, namespace, moved) {
             let own = terms(pod).filter(|term| selects(term, pod, other));
             let theirs = terms(other).filter(|term| selects(term, other, pod));
             for term in own.chain(theirs).filter(|_| !leaves) {
@@ -323,13 +387,6 @@ impl<'a> Placement<'a> {
         }
         closed
     }
-}
-
-fn wanted(pod: &Pod) -> Room {
-    let requests = request::requests(pod).into_iter();
-    requests
-        .map(|(name, amount)| (name, amount.nano()))
-        .collect()
 }
 
 fn terms(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {

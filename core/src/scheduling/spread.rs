@@ -33,14 +33,13 @@ impl<'a> Placement<'a> {
                 let value = node.metadata.labels.get(constraint.topology_key.as_str())?;
                 (has_keys(node) && counts(constraint, pod, node, leaves)).then_some(value.as_str())
             };
-            let hosts = self
-                .hosts
-                .iter()
-                .filter_map(|host| domain(host.node, false));
+            let hosts = self.hosts().filter_map(|host| domain(host.node, false));
             let drained = self.drained.iter().filter_map(|node| domain(node, true));
             let mut domains: BTreeMap<&str, usize> =
                 hosts.chain(drained).map(|domain| (domain, 0)).collect();
-            for (node, other, leaves) in self.others(Some(&pod.metadata.namespace), moved) {
+            for (node, other, leaves) in
+                self.others(&self.cluster.pods, Some(&pod.metadata.namespace), moved)
+            {
                 if !other.is_terminating()
                     && selects(constraint, pod, other)
                     && let Some(domain) = domain(node, leaves)
