@@ -175,10 +175,11 @@ pub struct OperatorObjects {
 }
 
 impl OperatorObjects {
-    /// No object of an operator, among these pods.
-    pub fn among(pods: Vec<Pod>) -> Self {
+    /// No object of an operator, among these pods. Of them it keeps those that one guards.
+    pub fn among(pods: &[Pod]) -> Self {
         let mut objects = Self::default();
-        objects.around.pods = pods;
+        let guarded = pods.iter().filter(|pod| is_guarded(pod));
+        objects.around.pods = guarded.cloned().collect();
         objects
     }
 

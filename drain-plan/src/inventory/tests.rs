@@ -290,7 +290,7 @@ fn among(pods: &[Pod], budgets: &[Budget], workloads: &Workloads) -> InventoryIt
     let context = InventoryContext {
         budgets: &Budgets::of(budgets.iter().cloned()),
         workloads,
-        operators: &OperatorObjects::among(pods.to_vec()),
+        operators: &OperatorObjects::among(pods),
         essential: &std::collections::BTreeMap::new(),
         pods,
         now: Timestamp::UNIX_EPOCH,

@@ -165,7 +165,7 @@ impl ClusterView {
             store: Store {
                 workloads: Workloads::of(&snapshot),
                 budgets,
-                operators: OperatorObjects::among(snapshot.pods.clone()),
+                operators: OperatorObjects::among(&snapshot.pods),
                 ..Store::default()
             },
             budgets_unreadable,
