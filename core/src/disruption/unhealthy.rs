@@ -69,8 +69,12 @@ impl fmt::Display for UnhealthyPod {
 impl Budget {
     /// Its pods among these that do not count as healthy, by name: the complement of what
     /// [`Budget::count`] counts.
-    pub fn unhealthy_pods(&self, pods: &[Pod], now: Timestamp) -> Vec<UnhealthyPod> {
-        let selected = pods.iter().filter(|pod| self.selects(pod));
+    pub fn unhealthy_pods<'a>(
+        &self,
+        pods: impl IntoIterator<Item = &'a Pod>,
+        now: Timestamp,
+    ) -> Vec<UnhealthyPod> {
+        let selected = pods.into_iter().filter(|pod| self.selects(pod));
         let mut unhealthy: Vec<UnhealthyPod> = selected
             .filter_map(|pod| {
                 let (why, since) = self.absence(pod, now)?;

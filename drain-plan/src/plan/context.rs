@@ -1,9 +1,11 @@
 //! `PlanContext` and `PlanOptions`: the cluster and the settings that a plan is made from.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::control_plane::ControlPlane;
 use super::startup::StartupTimes;
 use crate::scope::EvictionSettings;
 use nodelife_core::object::{Node, PersistentVolume, Pod};
@@ -34,6 +36,9 @@ pub struct PlanContext<'a> {
     pub volumes: &'a [PersistentVolume],
     start_ups: OnceCell<StartupTimes<'a>>,
     room: OnceCell<Placement<'a>>,
+    control_plane: OnceCell<ControlPlane<'a>>,
+    by_name: OnceCell<BTreeMap<&'a str, &'a Node>>,
+    by_namespace: OnceCell<BTreeMap<&'a str, Vec<&'a Pod>>>,
 }
 
 impl<'a> PlanContext<'a> {
@@ -44,6 +49,9 @@ impl<'a> PlanContext<'a> {
             volumes,
             start_ups: OnceCell::new(),
             room: OnceCell::new(),
+            control_plane: OnceCell::new(),
+            by_name: OnceCell::new(),
+            by_namespace: OnceCell::new(),
         }
     }
 
@@ -55,5 +63,27 @@ impl<'a> PlanContext<'a> {
 
     pub(super) fn start_ups(&self) -> &StartupTimes<'a> {
         self.start_ups.get_or_init(|| StartupTimes::of(self.pods))
+    }
+
+    pub(super) fn control_plane(&self) -> &ControlPlane<'a> {
+        let read = || ControlPlane::of(self.nodes, self.pods);
+        self.control_plane.get_or_init(read)
+    }
+
+    pub(super) fn node(&self, name: &str) -> Option<&'a Node> {
+        let nodes = self.nodes.iter();
+        let named = || nodes.map(|node| (&*node.metadata.name, node)).collect();
+        self.by_name.get_or_init(named).get(name).copied()
+    }
+
+    pub(super) fn pods_in(&self, namespace: &str) -> impl Iterator<Item = &'a Pod> {
+        let all = self.by_namespace.get_or_init(|| {
+            let mut all: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+            for pod in self.pods {
+                all.entry(&pod.metadata.namespace).or_default().push(pod);
+            }
+            all
+        });
+        all.get(namespace).into_iter().flatten().copied()
     }
 }

@@ -5,22 +5,35 @@ use std::collections::BTreeSet;
 use nodelife_core::object::{Node, Pod};
 use nodelife_core::text::Str;
 
+/// The nodes that host a part of the control plane.
+pub(super) struct ControlPlane<'a> {
+    members: Vec<&'a Node>,
+    servers: Vec<&'a Node>,
+}
+
+impl<'a> ControlPlane<'a> {
+    pub(super) fn of(nodes: &'a [Node], pods: &[Pod]) -> Self {
+        let roles = [
+            "node-role.kubernetes.io/control-plane",
+            "node-role.kubernetes.io/master",
+        ];
+        Self {
+            members: hosts(nodes, pods, &["node-role.kubernetes.io/etcd"], "etcd"),
+            servers: hosts(nodes, pods, &roles, "kube-apiserver"),
+        }
+    }
+}
+
 /// A sentence for each of the nodes that hosts a part of the control plane. The drain leaves its
 /// static pods alone; a reboot of the node afterwards does not.
-pub(super) fn quorum_warnings(drained: &[Str], nodes: &[Node], pods: &[Pod]) -> Vec<String> {
-    let members = hosts(nodes, pods, &["node-role.kubernetes.io/etcd"], "etcd");
-    let roles = [
-        "node-role.kubernetes.io/control-plane",
-        "node-role.kubernetes.io/master",
-    ];
-    let control_plane = hosts(nodes, pods, &roles, "kube-apiserver");
+pub(super) fn quorum_warnings(drained: &[Str], hosts: &ControlPlane<'_>) -> Vec<String> {
     let warning = |name: &Str| {
         let among = |all: &[&Node]| {
             let is_one = all.iter().any(|node| node.metadata.name == *name);
             let up = |node: &&&Node| node.metadata.name != *name && node.is_ready();
             is_one.then(|| (all.len(), all.iter().filter(up).count()))
         };
-        if let Some((all, up)) = among(&members) {
+        if let Some((all, up)) = among(&hosts.members) {
             let quorum = all / 2 + 1;
             let end = if up < quorum {
                 ": etcd and the API server would stop"
@@ -32,7 +45,7 @@ pub(super) fn quorum_warnings(drained: &[Str], nodes: &[Node], pods: &[Pod]) -> 
                  up, and the quorum is {quorum}{end}"
             ));
         }
-        let (all, up) = among(&control_plane)?;
+        let (all, up) = among(&hosts.servers)?;
         Some(format!(
             "node/{name} hosts the control plane: while it is down, {up} of {all} such nodes are \
              up; make sure that etcd keeps its quorum"
@@ -69,7 +82,7 @@ mod tests {
     use nodelife_core::object::MIRROR_ANNOTATION;
 
     fn warning(all: &[Node], pods: &[Pod]) -> String {
-        quorum_warnings(&["a".into()], all, pods).join("\n")
+        quorum_warnings(&["a".into()], &ControlPlane::of(all, pods)).join("\n")
     }
 
     #[test]
@@ -95,7 +108,8 @@ mod tests {
             "node/a hosts a member of etcd: while it is down, 1 of 3 members are up, and the \
              quorum is 2: etcd and the API server would stop"
         );
-        assert!(quorum_warnings(&["d".into()], &nodes, &pods).is_empty());
+        let hosts = ControlPlane::of(&nodes, &pods);
+        assert!(quorum_warnings(&["d".into()], &hosts).is_empty());
     }
 
     #[test]

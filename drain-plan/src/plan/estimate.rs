@@ -198,14 +198,16 @@ impl Schedule<'_> {
                     queues.entry(&share.key).or_default().push_back(pod);
                 }
                 // In order of time over all budgets, since they share the controller.
-                while let Some((at, key)) = queues
-                    .keys()
-                    .filter_map(|key| Some((permits.get(key)?.earliest()?.max(begin), *key)))
-                    .min()
-                {
+                let next = |key, permits: &Permits| {
+                    let at = permits.earliest()?.max(begin);
+                    Some(Reverse((at, key)))
+                };
+                let first = queues.keys();
+                let first = first.filter_map(|key| next(*key, permits.get(key)?));
+                let mut order: BinaryHeap<Reverse<(Millis, &Limit)>> = first.collect();
+                while let Some(Reverse((at, key))) = order.pop() {
                     let (queue, permits) = (queues.get_mut(key)?, permits.get_mut(key)?);
                     let Some(pod) = queue.pop_front() else {
-                        queues.remove(key);
                         continue;
                     };
                     permits.at.pop().filter(|_| at != NEVER)?;
@@ -222,6 +224,7 @@ impl Schedule<'_> {
                     permits
                         .at
                         .push(Reverse(created.saturating_add(startup(pod))));
+                    order.extend(next(key, permits));
                 }
             }
             emptied = emptied.max(terminating(node));

@@ -267,7 +267,7 @@ impl DrainPlan {
             no_estimate,
             waits,
             warnings: outlook.map_or_else(Vec::new, |outlook| {
-                quorum_warnings(&nodes, outlook.nodes, outlook.pods)
+                quorum_warnings(&nodes, outlook.control_plane())
             }),
             nodes,
             refused: Vec::new(),

@@ -37,7 +37,7 @@ pub(super) fn obstacles(
     options: &PlanOptions,
 ) -> Vec<String> {
     let now = options.now;
-    let mut found = silent_nodes(leaving, context.nodes, now);
+    let mut found = silent_nodes(leaving, context, now);
     let mut told = BTreeSet::new();
     for item in items {
         let text = match &item.verdict {
@@ -57,11 +57,15 @@ pub(super) fn obstacles(
 }
 
 /// Nodes whose kubelet says nothing: it ends no pod either.
-fn silent_nodes(leaving: &[PlannedEviction<'_>], nodes: &[Node], now: Timestamp) -> Vec<String> {
-    let loses = |node: &&Node| {
-        let mut pods = leaving.iter().map(|planned| &planned.pod.spec.node_name);
-        pods.any(|name| *name == node.metadata.name)
-    };
+fn silent_nodes(
+    leaving: &[PlannedEviction<'_>],
+    context: &PlanContext<'_>,
+    now: Timestamp,
+) -> Vec<String> {
+    let loses: BTreeSet<&Str> = leaving
+        .iter()
+        .map(|planned| &planned.pod.spec.node_name)
+        .collect();
     let silent = |node: &Node| {
         let ready = node.condition("Ready")?;
         let since = ready.last_heartbeat_time.or(ready.last_transition_time);
@@ -77,7 +81,8 @@ fn silent_nodes(leaving: &[PlannedEviction<'_>], nodes: &[Node], now: Timestamp)
             )
         })
     };
-    nodes.iter().filter(loses).filter_map(silent).collect()
+    let nodes = loses.into_iter().filter_map(|name| context.node(name));
+    nodes.filter_map(silent).collect()
 }
 
 /// A pod that ends by itself, nobody knows when.
@@ -136,7 +141,7 @@ fn blocked(
         refusal => format!(": {refusal}"),
     };
     let unhealthy: Vec<String> = budgets.get(key).map_or_else(Vec::new, |budget| {
-        let pods = budget.unhealthy_pods(context.pods, now);
+        let pods = budget.unhealthy_pods(context.pods_in(&key.namespace), now);
         pods.iter().map(ToString::to_string).collect()
     });
     let which = match unhealthy.as_slice() {
