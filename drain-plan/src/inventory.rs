@@ -1,6 +1,6 @@
 //! Inventory: a verdict for each pod of the nodes to drain.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
@@ -41,8 +41,8 @@ pub struct InventoryItem {
     pub verdict: PodVerdict,
     /// It goes when the pods of a lower order are gone.
     pub order: i32,
-    /// The losses that the user has allowed.
-    pub losses: BTreeSet<&'static str>,
+    /// The flags that it needs and that were given.
+    pub granted: Vec<MissingFlag>,
     pub warnings: Vec<String>,
 }
 
@@ -50,7 +50,8 @@ pub struct InventoryItem {
 pub fn inspect(pod: &Pod, policy: &PodPolicy, context: InventoryContext<'_>) -> InventoryItem {
     let mut notes = Notes::default();
     let mut verdict = verdict(pod, policy, context, &mut notes);
-    let covers = |scope: &PlanScope| scope.covers(pod, &notes.losses);
+    let losses = notes.granted.iter().map(MissingFlag::loss).collect();
+    let covers = |scope: &PlanScope| scope.covers(pod, &losses);
     let removes = matches!(
         verdict,
         PodVerdict::Evict(_)
@@ -70,15 +71,15 @@ pub fn inspect(pod: &Pod, policy: &PodPolicy, context: InventoryContext<'_>) -> 
         pod: pod.clone(),
         verdict,
         order,
-        losses: notes.losses,
+        granted: notes.granted,
         warnings: notes.warnings,
     }
 }
 
-/// The losses and warnings of a verdict.
+/// What was allowed for a verdict, and its warnings.
 #[derive(Default)]
 struct Notes {
-    losses: BTreeSet<&'static str>,
+    granted: Vec<MissingFlag>,
     warnings: Vec<String>,
 }
 
@@ -323,8 +324,8 @@ fn needs(
     let mut needs = Vec::new();
     let mut weigh = |need: MissingFlag, allowed: bool| {
         if allowed {
-            notes.losses.insert(need.loss());
             notes.warnings.push(need.to_string());
+            notes.granted.push(need);
         } else {
             needs.push(need);
         }

@@ -6,7 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{Action, DrainPlan, Estimate, Impossible, MissingFlag};
+use super::{Action, DrainPlan, Estimate, Impossible, PlannedPod};
 use nodelife_core::text::Str;
 
 /// Whether a node can be drained now, the best answer first.
@@ -79,57 +79,51 @@ pub struct AnswerReason {
 }
 
 impl NodeAnswer {
-    /// The answer for the only node of `plan`, which was made without flags; `replan` makes it again
-    /// with these.
-    pub fn new(
-        name: Str,
-        plan: &DrainPlan,
-        replan: impl FnOnce(&BTreeSet<&'static str>) -> DrainPlan,
-    ) -> Self {
-        let needs = plan.pods.iter().flat_map(|pod| &pod.needs);
-        let flags: BTreeSet<&str> = needs.filter_map(MissingFlag::flag).collect();
-        let allowed = (!flags.is_empty()).then(|| replan(&flags));
-        let allowed = allowed.as_ref().unwrap_or(plan);
+    /// The answer for the only node of `plan`, to which every flag was given that [`MissingFlag::flag`]
+    /// knows: where no pod needs one, they change nothing.
+    pub fn new(name: Str, plan: &DrainPlan) -> Self {
+        let needed = |pod: &PlannedPod| {
+            let needs = pod
+                .granted
+                .iter()
+                .map(|need| (need.flag(), need.to_string()));
+            needs
+                .filter_map(|(flag, why)| Some((flag?, why, pod.full_name())))
+                .collect::<Vec<_>>()
+        };
+        let mut flags = BTreeSet::new();
         let mut reasons = Reasons::default();
-        for pod in allowed.with(Action::Impossible) {
-            let change = allowed.impossible.get(&pod.uid).and_then(Impossible::who);
+        for pod in plan.with(Action::Impossible) {
+            let change = plan.impossible.get(&pod.uid).and_then(Impossible::who);
             reasons.add(Answer::Never, &pod.reason, change, Some(pod.full_name()));
         }
-        for pod in &plan.pods {
-            for need in &pod.needs {
-                reasons.add(
-                    Answer::Needs,
-                    &need.to_string(),
-                    None,
-                    Some(pod.full_name()),
-                );
-            }
+        for (flag, why, pod) in plan.pods.iter().flat_map(needed) {
+            flags.insert(flag);
+            reasons.add(Answer::Needs, &why, None, Some(pod));
         }
-        for why in &allowed.waits {
+        for why in &plan.waits {
             // Nodes that are waited for alike get the same answer.
             let why = why.replace(&format!("node/{name} "), "the node ");
             reasons.add(Answer::Waits, &why, None, None);
         }
         let answer = reasons.0.first().map_or(Answer::Yes, |worst| worst.answer);
-        for pod in &allowed.pods {
+        for pod in &plan.pods {
             if let Some(why) = &pod.unschedulable {
                 reasons.add(Answer::Yes, why, None, Some(pod.full_name()));
             }
         }
-        let unknown = allowed
-            .no_estimate
-            .iter()
-            .filter(|_| answer < Answer::Never);
-        for why in unknown.filter(|why| !allowed.waits.contains(why)) {
+        let unknown = plan.no_estimate.iter();
+        let unknown = unknown.filter(|_| answer < Answer::Never);
+        for why in unknown.filter(|why| !plan.waits.contains(why)) {
             reasons.add(Answer::Yes, why, None, None);
         }
         Self {
             name,
             answer,
             flags,
-            pods: allowed.with(Action::Evict).count(),
+            pods: plan.with(Action::Evict).count(),
             reasons: reasons.0,
-            estimate: allowed.estimate.clone(),
+            estimate: plan.estimate.clone(),
         }
     }
 }

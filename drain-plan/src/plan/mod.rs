@@ -110,6 +110,9 @@ pub struct PlannedPod {
     /// The flags that are missing.
     #[serde(skip)]
     pub needs: Vec<MissingFlag>,
+    /// The flags that it needs and that were given.
+    #[serde(skip)]
+    pub granted: Vec<MissingFlag>,
     /// The budget that has a say, as namespace/name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
@@ -386,10 +389,11 @@ fn planned(
         workload: workload_of(&item.pod),
         action,
         removed: is_removed(&item.verdict, eviction),
-        losses: item.losses.clone(),
+        losses: item.granted.iter().map(MissingFlag::loss).collect(),
         wave,
         reason,
         needs,
+        granted: item.granted.clone(),
         budget: budget.map(|key| key.to_string()),
         unschedulable,
         warnings: item.warnings.clone(),

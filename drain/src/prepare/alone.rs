@@ -33,21 +33,16 @@ pub async fn drainable(
         view.store.operators = operators::read(cluster, &sources, known).await;
     }
     let context = objects.plan_context();
-    let plan = |view: &ClusterView, force: bool, delete_emptydir_data: bool| {
-        let mut request = DrainRequest::default();
-        request.settings.force = force;
-        request.settings.delete_emptydir_data = delete_emptydir_data;
-        request.plan_in(view, Some(&context), now)
-    };
+    let mut request = DrainRequest::default();
+    request.settings.force = true;
+    request.settings.delete_emptydir_data = true;
     let mut answers = Vec::with_capacity(nodes.len());
     for node in nodes {
         let name = node.metadata.name.clone();
         let pods = on_node.remove(&*name).unwrap_or_default();
         view.turn_to(node, pods.into_iter().cloned().collect());
-        answers.push(NodeAnswer::new(name, &plan(&view, false, false), |flags| {
-            let has = |flag| flags.contains(flag);
-            plan(&view, has("--force"), has("--delete-emptydir-data"))
-        }));
+        let plan = request.plan_in(&view, Some(&context), now);
+        answers.push(NodeAnswer::new(name, &plan));
     }
     answers
 }

@@ -1,7 +1,5 @@
 //! Whether the first node can be drained.
 
-use std::collections::BTreeSet;
-
 use nodelife_core::object::{EmptyDir, Volume};
 use nodelife_drain_plan::{Consent, NodeAnswer, PodPolicy};
 
@@ -27,17 +25,15 @@ impl Cluster {
     }
 
     pub(in crate::forecast) fn answer(&self) -> NodeAnswer {
-        let plan = |flags: &BTreeSet<&str>| {
-            let consent = Consent {
-                force: flags.contains("--force"),
-                delete_emptydir_data: flags.contains("--delete-emptydir-data"),
-                ..Consent::default()
-            };
-            self.plan_with(&PodPolicy {
-                consent,
-                ..PodPolicy::default()
-            })
+        let consent = Consent {
+            force: true,
+            delete_emptydir_data: true,
+            ..Consent::default()
         };
-        NodeAnswer::new(self.drained[0].clone(), &plan(&BTreeSet::new()), plan)
+        let plan = self.plan_with(&PodPolicy {
+            consent,
+            ..PodPolicy::default()
+        });
+        NodeAnswer::new(self.drained[0].clone(), &plan)
     }
 }
