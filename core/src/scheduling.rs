@@ -65,6 +65,8 @@ struct Candidate<'a> {
     node: &'a Node,
     free: Rc<Room>,
     pods: usize,
+    /// How many pods it takes, where it says so.
+    most: Option<i64>,
     /// The shares that are left, the greatest first, and its place among the nodes.
     rank: (Reverse<i128>, usize),
     /// The part of `free` that replacements were given.
@@ -440,10 +442,12 @@ impl<'a> Candidate<'a> {
                 *free.entry(name.clone()).or_default() -= amount.nano();
             }
         }
+        let most = node.status.allocatable.get("pods");
         let mut host = Self {
             node,
             free: Rc::new(free),
             pods: pods.len(),
+            most: most.and_then(|text| Quantity::parse(text).ok()?.value()),
             rank: (Reverse(0), place),
             given: Room::new(),
             moved: 0,
@@ -484,9 +488,8 @@ impl<'a> Candidate<'a> {
 
     fn too_full_for(&self, wanted: &Room, moved: bool) -> Option<Reason> {
         let count = self.pods + if moved { self.moved } else { 0 };
-        let most = self.node.status.allocatable.get("pods");
-        let most = most.and_then(|text| Quantity::parse(text).ok()?.value());
-        if most.is_some_and(|most| i64::try_from(count).is_ok_and(|count| count >= most)) {
+        let is_full = |most| i64::try_from(count).is_ok_and(|count| count >= most);
+        if self.most.is_some_and(is_full) {
             return Some(Reason::Full);
         }
         wanted
