@@ -169,7 +169,11 @@ impl Schedule<'_> {
         heals: bool,
     ) -> Option<Millis> {
         let startup = |pod: &Pod| startup(pod).unwrap_or(NEVER);
-        let mut permits: BTreeMap<&Limit, Permits> = BTreeMap::new();
+        // By the places of the limits in their order, which compare faster than the limits.
+        let shares = self.leaving.iter().filter_map(|one| one.share.as_ref());
+        let limits: BTreeSet<&Limit> = shares.map(|share| &share.key).collect();
+        let limits: BTreeMap<&Limit, usize> = limits.into_iter().zip(0..).collect();
+        let mut permits: BTreeMap<usize, Permits> = BTreeMap::new();
         let mut free: BinaryHeap<Reverse<Millis>> =
             std::iter::repeat_n(Reverse(0), self.options.concurrency.max(1)).collect();
         let exclusion = u64::try_from(self.options.exclusion.as_millis()).unwrap_or(0);
@@ -182,31 +186,33 @@ impl Schedule<'_> {
             let mut written = 0;
             for tier in self.leaving.chunk_by(|one, next| one.tier == next.tier) {
                 let begin = emptied;
-                let mut queues: BTreeMap<&Limit, VecDeque<&Pod>> = BTreeMap::new();
+                let mut queues: BTreeMap<usize, VecDeque<&Pod>> = BTreeMap::new();
                 for PlannedEviction { pod, share, .. } in tier {
                     if pod.spec.node_name != *node {
                         continue;
                     }
-                    let Some(share) = share else {
+                    let limited = share.as_ref();
+                    let limited = limited.and_then(|share| Some((share, *limits.get(&share.key)?)));
+                    let Some((share, limit)) = limited else {
                         emptied = emptied.max(begin.saturating_add(stops(pod)));
                         continue;
                     };
-                    permits.entry(&share.key).or_insert_with(|| {
+                    permits.entry(limit).or_insert_with(|| {
                         let startup = if heals { startup(pod) } else { NEVER };
                         Permits::new(share, startup, self.leaving.len())
                     });
-                    queues.entry(&share.key).or_default().push_back(pod);
+                    queues.entry(limit).or_default().push_back(pod);
                 }
                 // In order of time over all budgets, since they share the controller.
-                let next = |key, permits: &Permits| {
+                let next = |limit, permits: &Permits| {
                     let at = permits.earliest()?.max(begin);
-                    Some(Reverse((at, key)))
+                    Some(Reverse((at, limit)))
                 };
                 let first = queues.keys();
-                let first = first.filter_map(|key| next(*key, permits.get(key)?));
-                let mut order: BinaryHeap<Reverse<(Millis, &Limit)>> = first.collect();
-                while let Some(Reverse((at, key))) = order.pop() {
-                    let (queue, permits) = (queues.get_mut(key)?, permits.get_mut(key)?);
+                let first = first.filter_map(|limit| next(*limit, permits.get(limit)?));
+                let mut order: BinaryHeap<Reverse<(Millis, usize)>> = first.collect();
+                while let Some(Reverse((at, limit))) = order.pop() {
+                    let (queue, permits) = (queues.get_mut(&limit)?, permits.get_mut(&limit)?);
                     let Some(pod) = queue.pop_front() else {
                         continue;
                     };
@@ -224,7 +230,7 @@ impl Schedule<'_> {
                     permits
                         .at
                         .push(Reverse(created.saturating_add(startup(pod))));
-                    order.extend(next(key, permits));
+                    order.extend(next(limit, permits));
                 }
             }
             emptied = emptied.max(terminating(node));
