@@ -99,7 +99,7 @@ impl Users<'_> {
 
     async fn patch(&self, user: &str, patch: Value) -> Output {
         let patch = patch.to_string();
-        let words = ["patch", "nm", "upgrade", "--type=merge", "-p", &patch];
+        let words = ["patch", "nlm", "upgrade", "--type=merge", "-p", &patch];
         self.run(user, "people", &words, "").await
     }
 }
@@ -139,7 +139,7 @@ async fn refused_at_creation(users: &Users<'_>) {
 async fn by_other_ways(scene: &Scene<'_>, users: &Users<'_>) {
     let approved = json!({"approvedPlan": digest(1)});
     let full = maintenance("upgrade", "alice", &approved).to_string();
-    let mut stored = scene.get(&["nm", "upgrade"]).await.unwrap();
+    let mut stored = scene.get(&["nlm", "upgrade"]).await.unwrap();
     stored["spec"]["approvedPlan"] = json!(digest(1));
     let stored = stored.to_string();
     let second = maintenance("second", "alice", &json!({}));
@@ -158,14 +158,14 @@ async fn by_other_ways(scene: &Scene<'_>, users: &Users<'_>) {
         ("alice", &["replace", "-f", "-"], &stored, OWN),
         (
             "alice",
-            &["patch", "nm", "upgrade", "--type=json", "-p", &add],
+            &["patch", "nlm", "upgrade", "--type=json", "-p", &add],
             &add,
             OWN,
         ),
         // Nobody knows who asks for it, so nobody is the second.
         (
             "bob",
-            &["patch", "nm", "earlier", "--type=merge", "-p", &merge],
+            &["patch", "nlm", "earlier", "--type=merge", "-p", &merge],
             &merge,
             OWN,
         ),
@@ -189,7 +189,7 @@ async fn by_other_ways(scene: &Scene<'_>, users: &Users<'_>) {
     // The status takes no spec along.
     let status = [
         "patch",
-        "nm",
+        "nlm",
         "upgrade",
         "--subresource=status",
         "--type=merge",
@@ -198,7 +198,7 @@ async fn by_other_ways(scene: &Scene<'_>, users: &Users<'_>) {
     ];
     let output = users.run("alice", "people", &status, "").await;
     output.success().unwrap();
-    let stored = scene.get(&["nm", "upgrade"]).await.unwrap();
+    let stored = scene.get(&["nlm", "upgrade"]).await.unwrap();
     assert_eq!(stored["spec"]["approvedPlan"], Value::Null);
 }
 
@@ -219,7 +219,7 @@ async fn a_second_person_approves_and_changes_nothing_else() {
             .create("alice", &maintenance("early", "alice", &unapproved))
             .await;
         if output.status == Some(0) {
-            scene.run(&["delete", "nm", "early"]).await;
+            scene.run(&["delete", "nlm", "early"]).await;
         }
         Ok(output
             .stderr

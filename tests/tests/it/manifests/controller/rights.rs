@@ -280,7 +280,7 @@ async fn a_maintenance_with_every_setting_needs_no_other_right() {
     let controller = scene.start(&["--audit=false"]).await;
 
     let settings = json!({
-        "force": true, "deleteEmptydirData": true, "evictDaemonsets": true, "surge": "restart",
+        "force": true, "deleteEmptydirData": true, "surge": "restart",
         "onImpossible": "wait", "nodeConditions": true, "waitVolumes": true, "waitReady": true,
     });
     let gate = json!({"nodeCondition": {"type": "Upgraded", "status": "True"}});

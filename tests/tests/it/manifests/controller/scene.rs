@@ -166,7 +166,7 @@ impl<'a> Scene<'a> {
     /// Waits until the drain of a maintenance has ended well.
     pub(super) async fn drained(&self, name: &str) {
         until("the end of the drain", async || {
-            let status = self.get(&["nm", name]).await?["status"].clone();
+            let status = self.get(&["nlm", name]).await?["status"].clone();
             let ended = status["exitStatus"].as_i64();
             assert!(ended.is_none_or(|status| status == 0), "{status:#}");
             anyhow::ensure!(ended.is_some(), "{status:#}");
