@@ -207,7 +207,8 @@ impl<'de> Visitor<'de> for Reader {
     }
 }
 
-/// Go decodes an object into the one that is there, and null clears only pointers, maps and lists.
+/// Go decodes an object into the one that is there, and null clears only pointers, maps and lists; a Duration
+/// refuses it (`metav1.Duration.UnmarshalJSON`).
 fn decode_over(now: &mut Value, former: Value, path: &str) {
     match (now, former) {
         (Value::Object(now), Value::Object(former)) => {
@@ -231,8 +232,8 @@ fn decode_over(now: &mut Value, former: Value, path: &str) {
                 let (field, kind) = line.split_once(' ')?;
                 (field == path).then_some(kind)
             });
-            let is_cleared = |kind: &str| ["*", "map", "list"].iter().any(|c| kind.starts_with(c));
-            if !kinds.any(is_cleared) {
+            let takes_null = ["*", "map", "list", "v1.Duration"];
+            if !kinds.any(|kind| takes_null.iter().any(|start| kind.starts_with(start))) {
                 *now = former;
             }
         }
