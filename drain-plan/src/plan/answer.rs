@@ -79,7 +79,7 @@ pub struct AnswerReason {
 }
 
 impl NodeAnswer {
-    /// The answer for the only node of `plan`, to which every flag was given that [`MissingFlag::flag`]
+    /// The answer for the only node of `plan`, to which every flag was given that [`crate::MissingFlag::flag`]
     /// knows: where no pod needs one, they change nothing.
     pub fn new(name: Str, plan: &DrainPlan) -> Self {
         let needed = |pod: &PlannedPod| {
