@@ -516,6 +516,9 @@ impl Worker {
         let now = self.cluster.clock().now();
         let done = ended == DrainStatus::Done;
         let mut status = self.object.status.clone();
+        for node in &mut status.nodes {
+            node.next_waits_for = None;
+        }
         status.finished_at = Some(whole_second(now));
         status.exit_status = Some(code);
         let state = if done { "Drained" } else { "NotDrained" };

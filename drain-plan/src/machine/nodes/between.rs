@@ -36,7 +36,8 @@ impl Nodes {
 
     /// Ends the soaks that are over, and begins the gates after them.
     pub(in crate::machine) fn release_slots(&mut self, now: Timestamp) -> Vec<Effect> {
-        if !self.some_wait() {
+        let gate_failed = |phase: &NodePhase| *phase == NodePhase::Left(NodeLoss::GateFailed);
+        if !self.some_wait() && !self.phases.values().any(gate_failed) {
             self.between.clear();
         }
         let is_over = |between: &Between| match between {
@@ -69,17 +70,19 @@ impl Nodes {
         })
     }
 
-    /// The command of `--gate` has ended after this node. If it failed, no other gets a turn.
+    /// The command of `--gate` has ended after this node. If it failed, no other gets a turn, and the gate
+    /// still stands: whoever goes on from here must not take it for passed.
     pub(in crate::machine) fn gate_ended(
         &mut self,
         node: &str,
         passed: bool,
         now: Timestamp,
     ) -> Vec<Effect> {
-        self.between.remove(node);
         if passed {
+            self.between.remove(node);
             return Vec::new();
         }
+        self.between.retain(|other, _| other == node);
         let waiting = self.iter().filter(|(_, phase)| phase.waits_for_turn());
         let waiting: Vec<Str> = waiting.map(|(node, _)| node.clone()).collect();
         waiting

@@ -79,6 +79,10 @@ fn a_gate_that_fails_stops_the_nodes_that_follow() {
         assert_eq!(phase(&drain, node), NodePhase::Left(NodeLoss::GateFailed));
         assert!(!drain.machine.had_turn(node));
     }
+    // A process that ends here has another one know that the gate was not passed.
+    drain.step(DrainEvent::Tick);
+    let between: Vec<_> = drain.machine.between().collect();
+    assert_eq!(between, [(&"a".into(), Between::Gate)]);
 }
 
 fn seen(name: &str, version: &str, unschedulable: bool, ready: bool) -> DrainEvent {
