@@ -2,7 +2,7 @@
 //! two seconds, beside a greedy driver on as many nodes of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -69,7 +69,6 @@ impl Run {
 struct Bench {
     plane: ControlPlane,
     client: Client,
-    controller: PathBuf,
     kubectl: Kubectl,
     kubeconfig: PathBuf,
 }
@@ -98,7 +97,6 @@ pub(crate) async fn run(nodes: usize) -> Result<bool> {
     let bench = Bench {
         client: plane.admin().await?,
         kubeconfig: plane.kubeconfig_file(&Identity::Admin)?,
-        controller: program::controller()?,
         kubectl,
         plane,
     };
@@ -185,7 +183,7 @@ impl Bench {
 
     async fn controller(&self, arrival: Arrival, nodes: usize) -> Result<(Run, u64)> {
         let (namespace, drained) = self.set_up("controller", nodes).await?;
-        let controller = self.start(&namespace.name)?;
+        let controller = controller(&self.plane, &self.kubeconfig, &namespace.name)?;
         wait_until("the leader", TIMEOUT, async || {
             let log = std::fs::read_to_string(controller.log())?;
             Ok(log.contains("started leading").then_some(()))
@@ -215,19 +213,6 @@ impl Bench {
         controller.terminate(TIMEOUT).await?;
         self.clear(namespace).await?;
         Ok((run, peak))
-    }
-
-    fn start(&self, name: &str) -> Result<Supervised> {
-        let log = self.plane.folder().join(format!("{name}.log"));
-        let kubeconfig = self.kubeconfig.display();
-        Spec::new(&self.controller, log)
-            .args([
-                format!("--kubeconfig={kubeconfig}"),
-                "--health-listen=127.0.0.1:0".to_owned(),
-                "--leader-elect-resource-namespace=default".to_owned(),
-                "--audit=false".to_owned(),
-            ])
-            .start()
     }
 
     /// The times of the nodes, while `start` begins the drain of those that it is given.
@@ -299,24 +284,13 @@ impl Bench {
     async fn set_up(&self, who: &str, nodes: usize) -> Result<(TestNamespace, Vec<String>)> {
         let namespace = TestNamespace::create(&self.plane, who).await?;
         let pool = &namespace.name;
-        let create = async |name: String, pods: usize| -> Result<()> {
-            let room = json!({"pods": pods.to_string()});
-            let node = NodeFixture::kwok(&name).label("pool", pool);
-            let node = node.capacity(room.clone()).allocatable(room);
-            node.create(&self.client).await.map(drop)
-        };
-        let drained: Vec<String> = (0..nodes).map(|i| format!("{pool}-{i:03}")).collect();
-        futures::stream::iter(drained.clone())
-            .map(|name| create(name, 1))
-            .buffer_unordered(NODES_AT_ONCE)
-            .try_collect::<()>()
-            .await?;
+        let drained = full_nodes(&self.client, pool, nodes, 1).await?;
         let web = WorkloadFixture::deployment("web", u32::try_from(nodes)?);
         // Without a grace period the API server removes them at once, and not the kubelet.
         let slow = json!({"nodeSelector": {"pool": pool}, "terminationGracePeriodSeconds": 30});
         web.pod_spec(slow).create(&namespace).await?;
         wait_ready(&namespace, "web", nodes).await?;
-        create(format!("{pool}-other"), nodes + 10).await?;
+        node(&self.client, pool, format!("{pool}-other"), nodes + 10).await?;
         Ok((namespace, drained))
     }
 
@@ -335,6 +309,47 @@ impl Bench {
         nodes.delete_collection(&how, &own).await?;
         namespace.delete().await
     }
+}
+
+/// A controller that carries out maintenances alone.
+pub(super) fn controller(
+    plane: &ControlPlane,
+    kubeconfig: &Path,
+    name: &str,
+) -> Result<Supervised> {
+    let log = plane.folder().join(format!("{name}.log"));
+    Spec::new(program::controller()?, log)
+        .args([
+            format!("--kubeconfig={}", kubeconfig.display()),
+            "--health-listen=127.0.0.1:0".to_owned(),
+            "--leader-elect-resource-namespace=default".to_owned(),
+            "--audit=false".to_owned(),
+        ])
+        .start()
+}
+
+/// The names of so many nodes of a pool, each with room for so many pods.
+pub(super) async fn full_nodes(
+    client: &Client,
+    pool: &str,
+    nodes: usize,
+    pods: usize,
+) -> Result<Vec<String>> {
+    let names: Vec<String> = (0..nodes).map(|i| format!("{pool}-{i:03}")).collect();
+    futures::stream::iter(names.clone())
+        .map(|name| node(client, pool, name, pods))
+        .buffer_unordered(NODES_AT_ONCE)
+        .try_collect::<()>()
+        .await?;
+    Ok(names)
+}
+
+/// A node of a pool with room for so many pods.
+pub(super) async fn node(client: &Client, pool: &str, name: String, pods: usize) -> Result<()> {
+    let room = json!({"pods": pods.to_string()});
+    let node = NodeFixture::kwok(&name).label("pool", pool);
+    let node = node.capacity(room.clone()).allocatable(room);
+    node.create(client).await.map(drop)
 }
 
 /// Tells the nodes of pods that are gone, and when that was seen. The API server may end a watch at

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams};
-use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
+use nodelife_tests::fixture::{BudgetFixture, WorkloadFixture};
 use nodelife_tests::installation::manifests;
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::supervise::{Spec, Supervised};
-use nodelife_tests::{ControlPlane, Identity, TestNamespace, program, wait_until};
+use nodelife_tests::supervise::Supervised;
+use nodelife_tests::{ControlPlane, Identity, TestNamespace, wait_until};
 use serde_json::{Value, json};
 
+use super::maintenance::{controller, full_nodes, node};
 use super::{busy, say};
 
 pub(crate) const NAME: &str = "waiting";
@@ -34,7 +34,6 @@ const DEPLOYMENTS: usize = 50;
 const USER: &str = "controller";
 /// The most memory that the controller has resident, in MiB.
 const MEMORY: u64 = 128;
-const NODES_AT_ONCE: usize = 8;
 const LONG: Duration = Duration::from_mins(20);
 
 struct Bench {
@@ -179,15 +178,7 @@ impl Bench {
             groups: vec!["system:masters".to_owned()],
         };
         let kubeconfig = self.plane.kubeconfig_file(&user)?;
-        let log = self.plane.folder().join(format!("{name}.log"));
-        Spec::new(program::controller()?, log)
-            .args([
-                format!("--kubeconfig={}", kubeconfig.display()),
-                "--health-listen=127.0.0.1:0".to_owned(),
-                "--leader-elect-resource-namespace=default".to_owned(),
-                "--audit=false".to_owned(),
-            ])
-            .start()
+        controller(&self.plane, &kubeconfig, name)
     }
 
     async fn create(&self, name: &str, nodes: &[String]) -> Result<()> {
@@ -227,18 +218,7 @@ impl Bench {
         budget: Value,
     ) -> Result<Vec<String>> {
         let pool = &namespace.name;
-        let create = async |name: String, pods: usize| -> Result<()> {
-            let room = json!({"pods": pods.to_string()});
-            let node = NodeFixture::kwok(&name).label("pool", pool);
-            let node = node.capacity(room.clone()).allocatable(room);
-            node.create(&self.client).await.map(drop)
-        };
-        let names: Vec<String> = (0..nodes).map(|i| format!("{pool}-{i:03}")).collect();
-        futures::stream::iter(names.clone())
-            .map(|name| create(name, pods_per_node))
-            .buffer_unordered(NODES_AT_ONCE)
-            .try_collect::<()>()
-            .await?;
+        let names = full_nodes(&self.client, pool, nodes, pods_per_node).await?;
         let pods = nodes * pods_per_node;
         for d in 0..deployments {
             let app = format!("web-{d}");
@@ -260,7 +240,7 @@ impl Bench {
         })
         .await
         .context("the pods do not become available")?;
-        create(format!("{pool}-other"), pods + 100).await?;
+        node(&self.client, pool, format!("{pool}-other"), pods + 100).await?;
         Ok(names)
     }
 }
