@@ -23,6 +23,9 @@ async fn kubelets_join_and_run_pods_and_may_do_no_more() {
         return;
     };
     let installation = scene.installation(NODE_RESTRICTION).await;
+    // A machine that is busy with other tests does not always answer within the manifests' two seconds.
+    let installation = installation.timeout(30).unwrap();
+    installation.apply().await.unwrap();
     let admin = &installation.admin;
     let before = failures(&installation).await;
     foreign_writes_are_refused(scene).await;
