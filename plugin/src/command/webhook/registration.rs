@@ -27,13 +27,9 @@ pub(super) async fn policies(cluster: &Cluster, namespace: &str) -> Result<Polic
     let target = target.named("nodelife-webhook");
     let deployment: Value = cluster.get(target).await.map_err(text)?.unwrap_or_default();
     let pod = at(&deployment, "/spec/template/spec");
-    let arguments = items(pod, "/containers/0/args").filter_map(Value::as_str);
-    let argument = |name: &str| {
-        let all = arguments.clone().filter_map(|one| one.strip_prefix(name));
-        all.map(str::to_owned).collect::<Vec<_>>()
-    };
+    let mut arguments = items(pod, "/containers/0/args").filter_map(Value::as_str);
     let mut file = ConfigFile::default();
-    if let [path] = argument("--config=").as_slice() {
+    if let Some(path) = arguments.find_map(|one| one.strip_prefix("--config=")) {
         let (folder, key) = path.rsplit_once('/').unwrap_or_default();
         let mount =
             items(pod, "/containers/0/volumeMounts").find(|one| at(one, "/mountPath") == folder);
@@ -47,8 +43,7 @@ pub(super) async fn policies(cluster: &Cluster, namespace: &str) -> Result<Polic
         let content = content.ok_or_else(|| format!("the ConfigMap {name} has no {key}"))?;
         file = ConfigFile::parse(content).map_err(|error| error.to_string())?;
     }
-    let policies = file.policies(&argument("--set="));
-    policies.map_err(|error| error.to_string())
+    file.policies(&[]).map_err(|error| error.to_string())
 }
 
 pub(super) fn inspect(installed: &Installed) -> Link {
