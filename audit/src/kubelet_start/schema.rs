@@ -34,7 +34,7 @@ impl Schema {
 
     pub(super) fn decode(&self, document: &Map<String, Value>) -> Decoded {
         let mut decoded = Decoded::default();
-        self.fields("", document, &mut decoded);
+        self.fields(&At::default(), document, &mut decoded);
         decoded
     }
 
@@ -42,26 +42,26 @@ impl Schema {
     pub(super) fn decode_one(&self, path: &str, value: &Value) -> Decoded {
         let mut decoded = Decoded::default();
         if let Some(kind) = self.0.get(path) {
-            self.value(path, kind, value, &mut decoded);
+            let at = At {
+                field: path.to_owned(),
+                shown: path.to_owned(),
+            };
+            self.value(&at, kind, value, &mut decoded);
         }
         decoded
     }
 
-    fn fields(&self, path: &str, fields: &Map<String, Value>, decoded: &mut Decoded) {
+    fn fields(&self, at: &At, fields: &Map<String, Value>, decoded: &mut Decoded) {
         for (name, value) in fields {
-            let path = if path.is_empty() {
-                name.clone()
-            } else {
-                format!("{path}.{name}")
-            };
-            match self.0.get(path.as_str()) {
-                Some(kind) => self.value(&path, kind, value, decoded),
-                None => decoded.unknown.push(path),
+            let at = at.member(name);
+            match self.0.get(at.field.as_str()) {
+                Some(kind) => self.value(&at, kind, value, decoded),
+                None => decoded.unknown.push(at.shown),
             }
         }
     }
 
-    fn value(&self, path: &str, kind: &str, value: &Value, decoded: &mut Decoded) {
+    fn value(&self, at: &At, kind: &str, value: &Value, decoded: &mut Decoded) {
         let (kind, is_pointer) = match kind.strip_prefix('*') {
             Some(kind) => (kind, true),
             None => (kind, false),
@@ -72,15 +72,17 @@ impl Schema {
         }
         let reads = match (kind, value) {
             ("struct", Value::Object(fields)) => {
-                self.fields(path, fields, decoded);
+                self.fields(at, fields, decoded);
                 true
             }
             ("map", Value::Object(fields)) => {
-                self.elements(&format!("{path}{{}}"), fields.values(), decoded);
+                let of = |(key, value)| (at.element("{}", &format!(".{key}")), value);
+                self.elements(fields.iter().map(of), decoded);
                 true
             }
             ("list", Value::Array(items)) => {
-                self.elements(&format!("{path}[]"), items.iter(), decoded);
+                let of = |(i, value)| (at.element("[]", &format!("[{i}]")), value);
+                self.elements(items.iter().enumerate().map(of), decoded);
                 true
             }
             ("bool", Value::Bool(_))
@@ -103,23 +105,45 @@ impl Schema {
         };
         if !reads {
             let wanted = kind.rsplit('.').next().unwrap_or(kind);
-            decoded
-                .refusals
-                .push(format!("{path}: {value} is no {wanted}"));
+            let refusal = format!("{}: {value} is not of type {wanted}", at.shown);
+            decoded.refusals.push(refusal);
         }
     }
 
-    fn elements<'v>(
-        &self,
-        path: &str,
-        values: impl Iterator<Item = &'v Value>,
-        decoded: &mut Decoded,
-    ) {
-        let Some(kind) = self.0.get(path) else {
-            return;
+    fn elements<'v>(&self, elements: impl Iterator<Item = (At, &'v Value)>, decoded: &mut Decoded) {
+        for (at, value) in elements {
+            if let Some(kind) = self.0.get(at.field.as_str()) {
+                self.value(&at, kind, value, decoded);
+            }
+        }
+    }
+}
+
+/// The path of a value.
+#[derive(Default)]
+struct At {
+    /// In the table of fields: `registerWithTaints[].key`, `kubeReserved{}`.
+    field: String,
+    /// For people: `registerWithTaints[0].key`, `kubeReserved.cpu`.
+    shown: String,
+}
+
+impl At {
+    fn member(&self, name: &str) -> Self {
+        let of = |path: &str| match path {
+            "" => name.to_owned(),
+            path => format!("{path}.{name}"),
         };
-        for value in values {
-            self.value(path, kind, value, decoded);
+        Self {
+            field: of(&self.field),
+            shown: of(&self.shown),
+        }
+    }
+
+    fn element(&self, field: &str, shown: &str) -> Self {
+        Self {
+            field: format!("{}{field}", self.field),
+            shown: format!("{}{shown}", self.shown),
         }
     }
 }

@@ -81,6 +81,21 @@ fn cgroup_v1_is_refused_by_default_from_1_35_on() {
 }
 
 #[test]
+fn a_refusal_says_which_value_it_is() {
+    let fields = json!({
+        "kubeReserved": {"cpu": "1", "gpu": 1},
+        "registerWithTaints": [{"key": "a", "effect": "NoSchedule"}, {"key": 1, "effect": "NoSchedule"}],
+    });
+    let refusals = [
+        "kubeReserved.gpu: 1 is not of type string",
+        "registerWithTaints[1].key: 1 is not of type string",
+    ];
+    let found = start(37, fields).refusals;
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(found, refusals);
+}
+
+#[test]
 fn an_unknown_field_is_ignored_and_a_wrong_type_is_not() {
     let unknown = start(36, json!({"defaultPodSysctls": {}, "MaxPods": 1}));
     assert_eq!(unknown.refusals, []);
