@@ -24,8 +24,8 @@ pub use eviction::{EvictionResult, Throttle};
 pub use inventory::{InventoryContext, InventoryItem, inspect, inventory};
 pub use machine::{
     Awaited, Between, BlockReason, Blocked, DrainEvent, DrainMachine, DrainReport, Effect,
-    NodeLoss, NodePhase, NodeReport, Outcome, PodReport, PodState, ReplicaCount, StopReason,
-    Tracked, Unevictable,
+    MAX_IN_FLIGHT, NodeLoss, NodePhase, NodeReport, Outcome, PodReport, PodState, ReplicaCount,
+    StopReason, Tracked, Unevictable,
 };
 pub use options::{Bypass, Consent, DrainOptions, Earlier, InUse, PodFilter, PodPolicy, Share};
 pub use plan::{

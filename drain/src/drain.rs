@@ -113,6 +113,8 @@ impl Drain {
     /// Waits until another plan of these nodes would be made, as far as the watches show what it
     /// rests on.
     pub async fn changed(&mut self) {
+        // No watch shows the others: both plans are made without them.
+        self.view.forget_others();
         let before = self.outline();
         loop {
             match self.watches.next().await {

@@ -16,6 +16,7 @@ mod removal;
 mod reporter;
 pub mod sentences;
 mod settings;
+mod shared_state;
 mod surge;
 mod view;
 mod warnings;
@@ -33,6 +34,7 @@ pub use settings::{
     DrainRequest, DrainSettings, Journal, MaxUnavailable, NodeSelection, OnImpossible,
     SharedLimits, flags_as_fields,
 };
+pub use shared_state::SharedState;
 pub use view::nodes::{SelectedNodes, select_nodes};
 pub use warnings::warn_of_pods;
 

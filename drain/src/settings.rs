@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use crate::gate::Gate;
 use crate::removal::RemovalMethod;
+use crate::shared_state::SharedState;
 
 /// The settings of a drain.
 ///
@@ -224,6 +225,8 @@ pub struct DrainRequest {
     pub end: Option<Instant>,
     /// How many nodes may be cordoned or not Ready, whoever cordoned them.
     pub max_unavailable: Option<MaxUnavailable>,
+    /// What it shares with other drains of this process.
+    pub process: Arc<SharedState>,
     /// The limits that it shares with other drains.
     pub shared: Option<Arc<dyn SharedLimits>>,
     /// How long to wait after a node before the next one starts.

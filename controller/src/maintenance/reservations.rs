@@ -14,7 +14,7 @@ use nodelife_core::format;
 use nodelife_core::node_marks::Lock;
 use nodelife_core::object::{Lease, Node};
 use nodelife_core::text::Str;
-use nodelife_drain::{MaxUnavailable, SharedLimits};
+use nodelife_drain::{MaxUnavailable, SharedLimits, SharedState};
 use nodelife_drain_plan::{InUse, Share};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
@@ -35,6 +35,7 @@ pub(super) struct Reservations {
     known: Mutex<Known>,
     changes: watch::Sender<()>,
     turns: Semaphore,
+    pub(super) process: Arc<SharedState>,
 }
 
 #[derive(Default)]
@@ -79,6 +80,7 @@ impl Reservations {
             known: Mutex::default(),
             changes: watch::Sender::new(()),
             turns: Semaphore::new(WAITING_WRITES),
+            process: Arc::default(),
         })
     }
 

@@ -18,10 +18,10 @@ use nodelife_core::object::Pod;
 use nodelife_core::text::Str;
 use nodelife_core::workload::is_of_group;
 
-/// How many evictions may be on their way at once, over all budgets: a quarter of the writes that an
+/// How many evictions may be on their way at once, over all budgets and all drains of a process: a quarter of the writes that an
 /// API server takes at once by default (`MaxMutatingRequestsInFlight` of
 /// `staging/src/k8s.io/apiserver/pkg/server/config.go`, v1.36.3).
-const MAX_IN_FLIGHT: usize = 50;
+pub const MAX_IN_FLIGHT: usize = 50;
 
 enum Due {
     Nothing,
@@ -345,6 +345,10 @@ impl DrainMachine {
         let meta = &tracked.pod.metadata;
         let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
         let counts = self.implicit_counts(&tracked.pod);
+        let budget = charge.as_ref().and_then(|charge| match &charge.limit {
+            Limit::Budget(budget) if charge.takes_disruption => Some(budget.clone()),
+            _ => None,
+        });
         if let Some(charge) = charge {
             let own = counts.map(|counts| (Limit::Workload(counts.workload), counts.uid));
             if let Some((own, workload)) =
@@ -372,6 +376,7 @@ impl DrainMachine {
             namespace,
             name,
             uid: uid.clone(),
+            budget,
         });
     }
 

@@ -114,6 +114,8 @@ pub enum Effect {
         name: Str,
         /// UID, for the precondition.
         uid: Str,
+        /// The budget that it takes from.
+        budget: Option<BudgetKey>,
     },
     /// Delete a pod past its budget, with this UID.
     Bypass {

@@ -50,6 +50,7 @@ use nodes::Nodes;
 use replicas::ReadyCounts;
 use state::RetryTrigger;
 
+pub use dispatch::MAX_IN_FLIGHT;
 pub use event::{DrainEvent, Effect, ReplicaCount};
 pub use nodes::{Between, NodeLoss, NodePhase};
 pub use report::{DrainReport, NodeReport, PodReport};

@@ -1,5 +1,7 @@
 //! Carries out what the state machine decides.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use nodelife_cluster::list::ListFilter;
 use nodelife_drain_plan::Effect;
@@ -16,10 +18,12 @@ impl Executor<'_> {
                 namespace,
                 name,
                 uid,
+                budget,
             } => {
-                self.requests.spawn(requests::send_removal(
-                    cluster, method, namespace, name, uid,
-                ));
+                let pod = (namespace, name, uid);
+                let turn = (Arc::clone(&self.options.process), budget);
+                self.requests
+                    .spawn(requests::send_removal(cluster, method, pod, turn));
             }
             Effect::Bypass {
                 namespace,
@@ -33,9 +37,10 @@ impl Executor<'_> {
                      --bypass-pdb)"
                 ));
                 let method = method.past_budgets(at_least);
-                self.requests.spawn(requests::send_removal(
-                    cluster, method, namespace, name, uid,
-                ));
+                let pod = (namespace, name, uid);
+                let turn = (Arc::clone(&self.options.process), None);
+                self.requests
+                    .spawn(requests::send_removal(cluster, method, pod, turn));
             }
             Effect::Count {
                 namespace,

@@ -38,6 +38,7 @@ use crate::node::waiting::forget_waiting;
 use crate::removal::RemovalMethod;
 use crate::reporter::{DrainStatus, Interrupts, Progress, Reporter};
 use crate::settings::{Journal, SharedLimits};
+use crate::shared_state::SharedState;
 use crate::surge::Surges;
 use crate::view::ClusterView;
 use crate::view::watches::{WatchEvent, Watches};
@@ -99,6 +100,7 @@ pub(crate) struct ExecutorOptions {
     pub(crate) gate: Option<Arc<dyn Gate>>,
     /// The limits that it shares with other drains.
     pub(crate) shared: Option<Arc<dyn SharedLimits>>,
+    pub(crate) process: Arc<SharedState>,
     /// How long load balancers have to leave out a node before its first eviction.
     pub(crate) exclusion: Option<TimeLimit>,
     /// Is told of each node before its turn.
@@ -123,6 +125,7 @@ impl<'a> Executor<'a> {
             None => view.nodes.iter().map(|n| n.metadata.name.clone()).collect(),
         };
         let store = std::mem::take(&mut view.store);
+        view.forget_others();
         let now = cluster.clock().now();
         let started_at = *identity.since.get_or_insert(now);
         Self {

@@ -1,11 +1,13 @@
 //! Sends the request of each effect, and turns the response into an event.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::{ApiError, Cluster, listing, resource};
+use nodelife_core::disruption::BudgetKey;
 use nodelife_core::object::{Meta, OwnerReference, Pod, WorkloadKind};
 use nodelife_core::text::Str;
 use nodelife_core::workload::{GROUP_INDEX, Presence};
@@ -13,16 +15,17 @@ use nodelife_drain_plan::{DrainEvent, ReplicaCount};
 use serde_json::Value;
 
 use crate::removal::{RemovalMethod, remove};
+use crate::shared_state::SharedState;
 use crate::view::{text, values};
 
 pub(super) async fn send_removal(
     cluster: Cluster,
     method: RemovalMethod,
-    namespace: Str,
-    name: Str,
-    uid: Str,
+    (namespace, name, uid): (Str, Str, Str),
+    (process, budget): (Arc<SharedState>, Option<BudgetKey>),
 ) -> DrainEvent {
-    let result = remove(&cluster, method, (&namespace, &name, &uid), false).await;
+    let send = remove(&cluster, method, (&namespace, &name, &uid), false);
+    let result = process.in_turn(budget, send).await;
     DrainEvent::Answered { uid, result }
 }
 

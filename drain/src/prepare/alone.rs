@@ -24,12 +24,12 @@ pub async fn drainable(
     let mut view = ClusterView::of(snapshot, Vec::new());
     let objects = view.objects.clone().unwrap_or_default();
     let mut on_node: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
-    for pod in &objects.pods {
+    for pod in objects.pods.iter() {
         on_node.entry(&pod.spec.node_name).or_default().push(pod);
     }
     if let Some(cluster) = cluster {
-        let sources = operator::sources(&objects.pods);
-        let known = (!sources.is_empty()).then(|| (objects.pods.clone(), objects.nodes.clone()));
+        let sources = operator::sources(&*objects.pods);
+        let known = (!sources.is_empty()).then_some((&objects.pods[..], &objects.nodes[..]));
         view.store.operators = operators::read(cluster, &sources, known).await;
     }
     let context = objects.plan_context();

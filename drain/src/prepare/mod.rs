@@ -7,6 +7,7 @@ mod refuse;
 mod rights;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
@@ -20,7 +21,6 @@ use crate::settings::{DrainRequest, NodeSelection};
 use crate::surge::Surges;
 use crate::view::ClusterView;
 use crate::view::nodes::{select_from, select_nodes};
-use crate::view::surroundings::list_all_pods;
 use crate::view::watches::Watches;
 use crate::warnings::{warn_budgets_unreadable, warn_leaving};
 use refuse::refuse;
@@ -50,7 +50,7 @@ pub async fn prepare(
     };
     let (selected, all_pods, missing, evicts) = tokio::join!(
         select_nodes(cluster, &request.nodes),
-        list_all_pods(cluster),
+        request.process.pods.read(cluster),
         missing_permission(cluster, request),
         async { !drains || may_remove_pods(cluster, method, ("", "")).await },
     );
@@ -131,6 +131,7 @@ pub async fn prepare(
             node_conditions: request.settings.node_conditions,
             gate: request.gate.clone(),
             shared: request.shared.clone(),
+            process: Arc::clone(&request.process),
             exclusion: request.settings.exclude_from_load_balancers,
             journal: request.journal.clone(),
             surges,

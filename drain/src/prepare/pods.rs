@@ -1,6 +1,7 @@
 //! Prepares the eviction of single pods, without a node and its cordon.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anyhow::bail;
 use jiff::SignedDuration;
@@ -120,6 +121,7 @@ pub async fn prepare_pods(
             node_conditions: false,
             gate: None,
             shared: None,
+            process: Arc::default(),
             exclusion: None,
             journal: None,
             surges: Surges::default(),

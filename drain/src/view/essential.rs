@@ -156,7 +156,7 @@ impl ClusterView {
         if !self.all_pods().any(&is_meant) {
             return Vec::new();
         }
-        let pods = self.objects.iter().flat_map(|objects| &objects.pods);
+        let pods = self.objects.iter().flat_map(|objects| &*objects.pods);
         let ready: Vec<&Pod> = pods.filter(|pod| pod.is_ready() && is_meant(pod)).collect();
         if ready
             .iter()

@@ -49,10 +49,12 @@ pub(crate) struct ClusterView {
     pub(crate) budgets_unreadable: Option<String>,
     /// The kinds of controllers that keep replicas and whose objects may not be watched.
     unwatched: Vec<WorkloadKind>,
-    /// All pods of the namespaces whose budgets allow nothing: what such a budget can
-    /// allow at best is judged by them.
+    /// Namespaces whose budgets allow nothing: what such a budget can allow at best is judged by all
+    /// their pods.
+    exhausted: BTreeSet<Str>,
+    /// Those pods, where `objects` does not have them.
     budget_pods: Vec<Pod>,
-    /// Where the pods could go, as far as that was read.
+    /// Where the pods could go, as far as that was read. Nobody needs them while the drain runs.
     pub(crate) objects: Option<Arc<ClusterObjects>>,
     /// Whether `objects` has all pods, in the order of their namespaces.
     is_snapshot: bool,
@@ -60,11 +62,11 @@ pub(crate) struct ClusterView {
 
 impl ClusterView {
     /// Reads it all, through the watches where there are some: what they list first is
-    /// then read once. `list_all_pods`: all pods, or why those were not read.
+    /// then read once. `all_pods`: those of the cluster, or why they were not read.
     pub(crate) async fn load(
         cluster: &Cluster,
         selected: SelectedNodes,
-        list_all_pods: Result<Vec<Pod>, String>,
+        all_pods: Result<Arc<Vec<Pod>>, String>,
         mut watches: Option<&mut Watches>,
         reporter: &mut dyn Reporter,
     ) -> anyhow::Result<Self> {
@@ -79,7 +81,7 @@ impl ClusterView {
         let nodes = selected
             .all
             .ok_or_else(|| "no permission to list nodes".to_owned());
-        let around = nodes.and_then(|nodes| Ok((nodes, list_all_pods?)));
+        let around = nodes.and_then(|nodes| Ok((nodes, all_pods?)));
         view.load_objects(cluster, around, reporter).await;
         view.load_rest(cluster, watches, reporter).await?;
         view.store.essential = essential::read(cluster, &view).await;
@@ -95,6 +97,7 @@ impl ClusterView {
             store: Store::default(),
             budgets_unreadable: None,
             unwatched: Vec::new(),
+            exhausted: BTreeSet::new(),
             budget_pods: Vec::new(),
             objects: None,
             is_snapshot: false,
@@ -124,24 +127,19 @@ impl ClusterView {
         watches: Option<&mut Watches>,
         reporter: &mut dyn Reporter,
     ) -> anyhow::Result<()> {
-        let exhausted = self.exhausted_namespaces();
-        for namespace in &exhausted {
-            let pods = if let Some(objects) = &self.objects {
-                let here = |pod: &&Pod| pod.metadata.namespace == *namespace;
-                objects.pods.iter().filter(here).cloned().collect()
-            } else {
+        self.exhausted = self.exhausted_namespaces();
+        if self.objects.is_none() {
+            for namespace in &self.exhausted {
                 let filter = in_namespace(namespace);
                 let listed = cluster.list(&listing::PODS, &filter, |_| {}).await?;
-                listed.items
-            };
-            self.budget_pods.extend(pods);
+                self.budget_pods.extend(listed.items);
+            }
         }
         let sources = operator::sources(self.all_pods());
         let known = self.objects.as_ref();
-        let known = known.map(|objects| (objects.pods.clone(), objects.nodes.clone()));
+        let known = known.map(|objects| (&objects.pods[..], &objects.nodes[..]));
         self.store.operators = operators::read(cluster, &sources, known).await;
-        self.load_workloads(cluster, !exhausted.is_empty(), watches, reporter)
-            .await
+        self.load_workloads(cluster, watches, reporter).await
     }
 
     /// The scene that a snapshot holds.
@@ -171,7 +169,7 @@ impl ClusterView {
             budgets_unreadable,
             objects: Some(Arc::new(ClusterObjects {
                 nodes: snapshot.nodes,
-                pods: snapshot.pods,
+                pods: Arc::new(snapshot.pods),
                 volumes: snapshot.volumes.unwrap_or_default(),
             })),
             is_snapshot: true,
@@ -194,7 +192,7 @@ impl ClusterView {
     async fn load_objects(
         &mut self,
         cluster: &Cluster,
-        around: Result<(Vec<Node>, Vec<Pod>), String>,
+        around: Result<(Vec<Node>, Arc<Vec<Pod>>), String>,
         reporter: &mut dyn Reporter,
     ) {
         let read = match around {
@@ -331,22 +329,21 @@ impl ClusterView {
             .collect()
     }
 
-    /// Lists the controllers of the kinds that the pods name, each kind once; `scales`:
-    /// the Deployments above ReplicaSets too.
+    /// Lists the controllers of the kinds that the pods name, each kind once; where a budget allows
+    /// nothing, the Deployments above ReplicaSets too.
     async fn load_workloads(
         &mut self,
         cluster: &Cluster,
-        scales: bool,
         mut watches: Option<&mut Watches>,
         reporter: &mut dyn Reporter,
     ) -> anyhow::Result<()> {
         let mut namespaces: BTreeMap<WorkloadKind, BTreeSet<Str>> = BTreeMap::new();
-        for pod in self.all_pods().chain(&self.budget_pods) {
+        for pod in self.judged_pods() {
             let Some(kind) = pod.metadata.controller().and_then(WorkloadKind::of) else {
                 continue;
             };
             let namespace = pod.metadata.namespace.clone();
-            if kind == WorkloadKind::ReplicaSet && scales {
+            if kind == WorkloadKind::ReplicaSet && !self.exhausted.is_empty() {
                 namespaces
                     .entry(WorkloadKind::Deployment)
                     .or_default()
@@ -406,7 +403,7 @@ impl ClusterView {
         outlook: Option<&PlanContext<'_>>,
     ) -> DrainPlan {
         let known = match &self.objects {
-            Some(objects) if self.is_snapshot => Cow::from(&objects.pods),
+            Some(objects) if self.is_snapshot => Cow::from(&*objects.pods),
             _ => Cow::from(self.known_pods()),
         };
         let around = InventoryContext {
@@ -428,10 +425,23 @@ impl ClusterView {
         )
     }
 
+    /// The pods of the drain, and those by which its budgets are judged.
+    fn judged_pods(&self) -> impl Iterator<Item = &Pod> {
+        let others = self.objects.iter().flat_map(|objects| &*objects.pods);
+        let others = others.filter(|pod| self.exhausted.contains(&pod.metadata.namespace));
+        self.all_pods().chain(others).chain(&self.budget_pods)
+    }
+
+    /// Lets go of what only a plan needs.
+    pub(crate) fn forget_others(&mut self) {
+        self.objects = None;
+        self.budget_pods = Vec::new();
+    }
+
     /// Each pod once, since a pod without a controller counts for one; by namespace.
     fn known_pods(&self) -> Vec<Pod> {
-        let pods = self.all_pods().chain(&self.budget_pods);
-        let known: BTreeMap<(&Str, &Str), &Pod> = pods
+        let known: BTreeMap<(&Str, &Str), &Pod> = self
+            .judged_pods()
             .map(|pod| ((&pod.metadata.namespace, &pod.metadata.uid), pod))
             .collect();
         known.into_values().cloned().collect()

@@ -4,12 +4,12 @@ use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::resource::Resource;
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::object::{Node, Pod};
-use nodelife_core::operator::{OperatorObjects, OperatorResource, Sources};
+use nodelife_core::operator::{OperatorObjects, OperatorResource, Sources, is_guarded};
 use serde::Deserialize;
 use serde_json::Value;
 
 /// The pods of all namespaces and the nodes, if they are read already.
-pub(crate) type Known = Option<(Vec<Pod>, Vec<Node>)>;
+pub(crate) type Known<'a> = Option<(&'a [Pod], &'a [Node])>;
 
 #[derive(Deserialize)]
 struct List {
@@ -19,7 +19,11 @@ struct List {
 
 /// Reads what tells how the operators of some pods act. What cannot be read is left out: then
 /// nothing is claimed about those pods.
-pub(crate) async fn read(cluster: &Cluster, sources: &Sources, known: Known) -> OperatorObjects {
+pub(crate) async fn read(
+    cluster: &Cluster,
+    sources: &Sources,
+    known: Known<'_>,
+) -> OperatorObjects {
     let mut objects = OperatorObjects::default();
     let mut found = false;
     for (resource, namespace) in sources {
@@ -33,7 +37,16 @@ pub(crate) async fn read(cluster: &Cluster, sources: &Sources, known: Known) -> 
         }
     }
     let (pods, nodes) = match known {
-        Some((pods, nodes)) => (pods, Some(nodes)),
+        // As many as are kept later, when they are read again.
+        Some((pods, nodes)) => {
+            let theirs = |pod: &&Pod| {
+                let mut namespaces = sources.iter().map(|(_, namespace)| namespace);
+                namespaces.any(|namespace| **namespace == *pod.metadata.namespace)
+                    || is_guarded(pod)
+            };
+            let nodes = (!sources.is_empty()).then(|| nodes.to_vec());
+            (pods.iter().filter(theirs).cloned().collect(), nodes)
+        }
         None if found => around(cluster, sources).await,
         None => return objects,
     };

@@ -1,7 +1,8 @@
 //! Other nodes, pods and volumes of the cluster, to find room for evicted pods.
 
 use std::pin::pin;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
 
 use futures::future::{Either, select};
 use nodelife_cluster::list::ListFilter;
@@ -17,7 +18,7 @@ const MAX_PODS: u64 = 10_000;
 #[derive(Default)]
 pub(crate) struct ClusterObjects {
     pub(crate) nodes: Vec<Node>,
-    pub(crate) pods: Vec<Pod>,
+    pub(crate) pods: Arc<Vec<Pod>>,
     pub(crate) volumes: Vec<PersistentVolume>,
 }
 
@@ -27,9 +28,32 @@ impl ClusterObjects {
     }
 }
 
-/// All pods of the cluster, or a sentence for the user that says why they are not read: a plan
-/// that says less is no reason to fail.
-pub(crate) async fn list_all_pods(cluster: &Cluster) -> Result<Vec<Pod>, String> {
+/// Drains that are prepared within this time of each other read all pods once.
+const TOGETHER: Duration = Duration::from_secs(5);
+
+/// All pods of the cluster: drains of one process that are prepared at the same time share one copy.
+#[derive(Debug, Default)]
+pub(crate) struct AllPods(tokio::sync::Mutex<Option<(Instant, Weak<Vec<Pod>>)>>);
+
+impl AllPods {
+    /// The pods, or a sentence for the user that says why they are not read: a plan that says less is no
+    /// reason to fail.
+    pub(crate) async fn read(&self, cluster: &Cluster) -> Result<Arc<Vec<Pod>>, String> {
+        let mut last = self.0.lock().await;
+        if let Some((begun, pods)) = &*last
+            && begun.elapsed() < TOGETHER
+            && let Some(pods) = pods.upgrade()
+        {
+            return Ok(pods);
+        }
+        let begun = Instant::now();
+        let pods = Arc::new(list_all_pods(cluster).await?);
+        *last = Some((begun, Arc::downgrade(&pods)));
+        Ok(pods)
+    }
+}
+
+async fn list_all_pods(cluster: &Cluster) -> Result<Vec<Pod>, String> {
     let (sender, too_many) = oneshot::channel();
     let sender = Mutex::new(Some(sender));
     let all = ListFilter::default();
@@ -58,7 +82,7 @@ pub(crate) async fn list_all_pods(cluster: &Cluster) -> Result<Vec<Pod>, String>
 /// a sentence for the user.
 pub(crate) async fn read(
     cluster: &Cluster,
-    (nodes, pods): (Vec<Node>, Vec<Pod>),
+    (nodes, pods): (Vec<Node>, Arc<Vec<Pod>>),
     volumes: bool,
 ) -> Result<ClusterObjects, String> {
     let volumes = if volumes {

@@ -53,7 +53,7 @@ pub(crate) async fn run() -> Result<bool> {
             "kind": "Policy",
             "omitStages": ["RequestReceived"],
             "rules": [
-                {"level": "Metadata", "users": ["nodelife-admin"], "verbs": ["create", "update", "patch", "delete"]},
+                {"level": "Metadata", "users": [USER], "verbs": ["create", "update", "patch", "delete"]},
                 {"level": "None"},
             ],
         }))

@@ -399,6 +399,7 @@ impl Worker {
             max_per_zone: request.settings.max_per_zone.map(usize::from),
         };
         let draining = request.nodes.names().iter().cloned().collect();
+        request.process = Arc::clone(&self.reservation.reservations().process);
         request.shared = Some(self.reservation.limits(limits, draining));
         let (sender, begins) = mpsc::unbounded_channel();
         request.journal = Some(Arc::new(StatusJournal(sender)));

@@ -1,0 +1,146 @@
+//! What the drains of one process share: many at once are no larger load than one.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nodelife_core::disruption::BudgetKey;
+use nodelife_drain_plan::{EvictionResult, MAX_IN_FLIGHT};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use crate::view::surroundings::AllPods;
+
+/// For how long an eviction waits for those of other drains: it does not depend on one that hangs.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// What the drains of one process share.
+#[derive(Debug)]
+pub struct SharedState {
+    pub(crate) pods: AllPods,
+    evictions: Semaphore,
+    turns: Mutex<BTreeMap<BudgetKey, Arc<Turn>>>,
+}
+
+/// When the last eviction under a budget was sent, if it was refused, and the answer.
+type Turn = tokio::sync::Mutex<Option<(Instant, EvictionResult)>>;
+
+impl Default for SharedState {
+    fn default() -> Self {
+        Self {
+            pods: AllPods::default(),
+            evictions: Semaphore::new(MAX_IN_FLIGHT),
+            turns: Mutex::default(),
+        }
+    }
+}
+
+impl SharedState {
+    /// Sends an eviction when those of other drains leave room. Of one budget one is sent at a time: of those
+    /// that come at once the API server answers all but one with a conflict, after many seconds
+    /// (`checkAndDecrement` of kubernetes:pkg/registry/core/pod/storage/eviction.go, v1.36.3). `budget`: the
+    /// one that it takes from. If another was sent since and refused, the answer holds for this one, too.
+    pub(crate) async fn in_turn(
+        &self,
+        budget: Option<BudgetKey>,
+        send: impl Future<Output = EvictionResult>,
+    ) -> EvictionResult {
+        let asked = Instant::now();
+        let turn = budget.map(|budget| self.turn(budget));
+        let mut last = match &turn {
+            Some(turn) => timeout(LONGEST_WAIT, turn.lock()).await.ok(),
+            None => None,
+        };
+        if let Some((sent, refusal)) = last.as_deref().and_then(Option::as_ref)
+            && *sent > asked
+        {
+            return refusal.clone();
+        }
+        let permit = timeout(LONGEST_WAIT, self.evictions.acquire()).await;
+        let begun = Instant::now();
+        let result = send.await;
+        drop(permit);
+        if let Some(last) = &mut last {
+            let refused = matches!(result, EvictionResult::BudgetExhausted { .. });
+            **last = refused.then(|| (begun, result.clone()));
+        }
+        result
+    }
+
+    fn turn(&self, budget: BudgetKey) -> Arc<Turn> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        Arc::clone(turns.entry(budget).or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::join_all;
+
+    use super::*;
+
+    fn budget(name: &str) -> BudgetKey {
+        BudgetKey {
+            namespace: "shop".into(),
+            name: name.into(),
+        }
+    }
+
+    /// A budget that allows `allowed` evictions; counts the requests, and those at the same time.
+    #[derive(Default)]
+    struct Server {
+        allowed: Mutex<usize>,
+        requests: Mutex<(usize, usize, usize)>,
+    }
+
+    impl Server {
+        async fn evict(&self) -> EvictionResult {
+            {
+                let mut requests = self.requests.lock().unwrap();
+                requests.0 += 1;
+                requests.1 += 1;
+                requests.2 = requests.2.max(requests.1);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            self.requests.lock().unwrap().1 -= 1;
+            let mut allowed = self.allowed.lock().unwrap();
+            if *allowed == 0 {
+                let message = "no".to_owned();
+                return EvictionResult::BudgetExhausted { message };
+            }
+            *allowed -= 1;
+            EvictionResult::Accepted
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_one_budget_one_eviction_is_sent_at_a_time() {
+        let (shared, server) = (SharedState::default(), Server::default());
+        *server.allowed.lock().unwrap() = 3;
+        let all = (0..40).map(|_| shared.in_turn(Some(budget("web")), server.evict()));
+        let answers = join_all(all).await;
+        let evicted = |answer: &&EvictionResult| matches!(answer, EvictionResult::Accepted);
+        assert_eq!(answers.iter().filter(evicted).count(), 3);
+        // The fourth was refused, and so were all that had waited for it.
+        assert_eq!(*server.requests.lock().unwrap(), (4, 0, 1));
+        *server.allowed.lock().unwrap() = 1;
+        let later = shared.in_turn(Some(budget("web")), server.evict()).await;
+        assert!(evicted(&&later), "{later:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn evictions_of_all_drains_have_one_limit_and_wait_for_none_that_hangs() {
+        let (shared, server) = (SharedState::default(), Server::default());
+        let all = (0..200).map(|i| shared.in_turn(Some(budget(&i.to_string())), server.evict()));
+        join_all(all).await;
+        assert_eq!(*server.requests.lock().unwrap(), (200, 0, MAX_IN_FLIGHT));
+
+        let hang = || shared.in_turn(Some(budget("web")), std::future::pending());
+        let hang = join_all((0..MAX_IN_FLIGHT).map(|_| hang()));
+        tokio::select! {
+            _ = hang => unreachable!(),
+            _ = shared.in_turn(Some(budget("web")), server.evict()) => {}
+        }
+    }
+}
