@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use crate::pools::most_common;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
+use nodelife_core::machine::{Class, NodeMachine};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint::UNINITIALIZED;
@@ -119,12 +120,17 @@ pub(super) fn is_registered_anew(context: &Context<'_>, node: &Node) -> bool {
         .any(|other| addresses(other, "InternalIP").next() == address && is_renamed(&[node, other]))
 }
 
-/// As [`shared`], without the nodes that NL-REG-004 calls one machine.
+/// As [`shared`], without the nodes that NL-REG-004 calls one machine, and without containers, which
+/// show the firmware of the machine that they share.
 fn shared_by_machines<'a>(
     context: &Context<'a>,
     value: impl Fn(&'a Node) -> Vec<String>,
 ) -> impl Iterator<Item = (String, Vec<&'a Node>)> {
-    let groups = shared(context, value).into_iter();
+    let own = |node| match NodeMachine::of(node).class {
+        Class::Container => Vec::new(),
+        _ => value(node),
+    };
+    let groups = shared(context, own).into_iter();
     groups.filter(|(_, nodes)| !is_renamed(nodes))
 }
 
@@ -268,10 +274,13 @@ fn addresses<'a>(node: &'a Node, kind: &str) -> impl Iterator<Item = &'a str> {
 }
 
 /// The provider that the node's providerID names; none for EKS' nodes outside of AWS, which no
-/// cloud controller manages.
+/// cloud controller manages. Hetzner's manages cloud servers and dedicated ones.
 fn provider(node: &Node) -> Option<&str> {
-    let (provider, _) = node.spec.provider_id.split_once("://")?;
-    (provider != "eks-hybrid").then_some(provider)
+    match node.spec.provider_id.split_once("://")?.0 {
+        "eks-hybrid" => None,
+        "hrobot" => Some("hcloud"),
+        provider => Some(provider),
+    }
 }
 
 fn uninitialized(context: &Context<'_>, findings: &mut Findings<'_>) {

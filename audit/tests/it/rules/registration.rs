@@ -199,4 +199,31 @@ fn a_provider_id_of_another_provider_is_found() {
     assert_eq!(says("k3s", 2), two, "it may be a hybrid cluster");
     assert_eq!(says("hcloud", 1), []);
     assert_eq!(says("eks-hybrid", 1), []);
+    assert_eq!(says("hrobot", 1), [], "Hetzner's controller manages both");
+}
+
+/// All containers of a machine see its firmware and its operating system.
+#[test]
+fn nodes_in_containers_share_a_machine() {
+    let found = |image: &str| {
+        let mut snapshot = super::cluster::healthy();
+        for node in &mut snapshot.nodes {
+            let info = &mut node.status.node_info;
+            info.os_image = image.into();
+            info.system_uuid = "5c4f8d1e-0b6a-4d3c-9e2f-7a1b2c3d4e5f".into();
+            info.machine_id = "5c4f8d1e0b6a4d3c9e2f7a1b2c3d4e60".into();
+        }
+        let now = snapshot.taken_at.unwrap();
+        let audit = nodelife_audit::audit(&snapshot, &Selection::default(), now);
+        audit
+            .findings
+            .into_iter()
+            .map(|found| found.rule)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        found("Debian GNU/Linux 12 (bookworm)"),
+        ["NL-REG-002", "NL-REG-001"]
+    );
+    assert!(found("K3s v1.36.3+k3s1").is_empty());
 }

@@ -114,7 +114,7 @@ pub(super) fn rancher() -> [Kind; 6] {
     ]
 }
 
-pub(super) fn small() -> [Kind; 4] {
+pub(super) fn small() -> [Kind; 9] {
     [
         Kind {
             name: "kind",
@@ -147,6 +147,44 @@ pub(super) fn small() -> [Kind; 4] {
             labels: &[],
             change: |node| taint(node, "virtual-kubelet.io/provider"),
             ..VIRTUAL
+        },
+        Kind {
+            name: "KWOK as kwokctl scales it",
+            kubelet: "kwok-v0.7.0",
+            provider_id: "kwok://node",
+            labels: &[("type", "kwok")],
+            resources: NOTHING_RESERVED,
+            ..VIRTUAL
+        },
+        Kind {
+            name: "KWOK of a version of the author's choice",
+            labels: &[],
+            change: |node| taint(node, "kwok.x-k8s.io/node"),
+            resources: NOTHING_RESERVED,
+            ..PLAIN
+        },
+        Kind {
+            name: "another cluster, by Liqo",
+            kubelet: "v1.36.2",
+            labels: &[("liqo.io/type", "virtual-node")],
+            resources: NOTHING_RESERVED,
+            ..VIRTUAL
+        },
+        Kind {
+            name: "minikube without its labels",
+            image: "Buildroot 2025.02",
+            resources: NOTHING_RESERVED,
+            finds: &["NL-RES-001"],
+            ..PLAIN
+        },
+        Kind {
+            name: "Docker Desktop",
+            image: "Docker Desktop",
+            kernel: "6.12.54-linuxkit",
+            runtime: "docker://29.0.1",
+            resources: NOTHING_RESERVED,
+            finds: &["NL-RES-001"],
+            ..PLAIN
         },
     ]
 }
