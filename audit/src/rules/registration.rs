@@ -84,7 +84,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-REG-013",
-        severity: Severity::Warning,
+        severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "the kubelet has never posted the node's status",
         why: "A person or a cloud controller created the Node object, but no kubelet has used it.",
@@ -330,7 +330,10 @@ fn no_node(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn never_posted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+pub(super) fn never_posted<'a>(
+    context: &Context<'a>,
+    node: &'a Node,
+) -> Option<FindingBuilder<'a>> {
     const SETTLED: i64 = 900;
     let age = context.age(&node.metadata).unwrap_or_default();
     let ready = node.condition("Ready")?;

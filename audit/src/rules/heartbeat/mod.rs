@@ -2,7 +2,7 @@
 
 mod detector;
 
-use super::registration::is_registered_anew;
+use super::registration::{is_registered_anew, never_posted};
 use super::shutdown::is_out_of_service;
 use super::taint::{is_before, untainted};
 use crate::context::{belongs_to_node, requested};
@@ -226,8 +226,8 @@ fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
 
 fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let ready = node.condition("Ready").filter(|c| c.status == "Unknown")?;
-    // NL-REG-004 says what to do.
-    if is_registered_anew(context, node) {
+    // NL-REG-004 and NL-REG-013 say what to do.
+    if is_registered_anew(context, node) || never_posted(context, node).is_some() {
         return None;
     }
     // A kubelet renews its lease every 10 s, and an unchanged status only every 5 minutes.

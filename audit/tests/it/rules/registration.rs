@@ -227,3 +227,18 @@ fn nodes_in_containers_share_a_machine() {
     );
     assert!(found("K3s v1.36.3+k3s1").is_empty());
 }
+
+/// The control plane cannot lose contact that it never had.
+#[test]
+fn a_kubelet_that_never_came_is_told_once() {
+    let mut snapshot = super::cluster::healthy();
+    condition(&mut snapshot, 0, "Ready", "Unknown", 3600);
+    let conditions = &mut snapshot.nodes[0].status.conditions;
+    let ready = conditions.iter_mut().find(|c| c.kind == *"Ready").unwrap();
+    ready.reason = "NodeStatusNeverUpdated".into();
+    let now = snapshot.taken_at.unwrap();
+    let audit = nodelife_audit::audit(&snapshot, &Selection::default(), now);
+    let rules: Vec<_> = audit.findings.iter().map(|found| &*found.rule).collect();
+    assert!(rules.contains(&"NL-REG-013"), "{rules:?}");
+    assert!(!rules.contains(&"NL-HB-002"), "{rules:?}");
+}
