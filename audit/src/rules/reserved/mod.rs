@@ -159,10 +159,10 @@ pub(super) const RULES: &[Rule] = &[
         id: "NL-RES-020",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "the node has devices but offers none",
-        why: "The device plugin reports all devices as unhealthy, or it is not running. Pods that \
-              request these devices stay Pending.",
-        fix: "Check the device plugin's pod on the node.",
+        title: "the node does not offer all of its devices",
+        why: "The device plugin reports devices as unhealthy, or it is not running. Pods that \
+              request them stay Pending, and pods that had them fail.",
+        fix: "Check the devices, and the log of the device plugin's pod on the node.",
         link: "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
         check: Check::EachNode(provider::dead_devices),
     },

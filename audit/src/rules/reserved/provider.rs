@@ -109,10 +109,12 @@ pub(super) fn dead_devices(_: &Context<'_>, node: &Node, findings: &mut Findings
     for name in names.filter(|name| name.contains('/')) {
         let all = capacity(node, name).unwrap_or_default();
         let offered = allocatable(node, name).unwrap_or_default();
-        if !all.is_zero() && offered.is_zero() {
-            let says = "{resource}: {capacity} on the machine, 0 Allocatable";
+        // Capacity counts the unhealthy devices too (`GetCapacity`,
+        // `pkg/kubelet/cm/devicemanager/manager.go`, v1.36.3).
+        if offered < all {
+            let says = "{resource}: {capacity} on the machine, {allocatable} Allocatable";
             let found = FindingBuilder::node(node, says).with("resource", name);
-            findings.push(found.with("capacity", all));
+            findings.push(found.with("capacity", all).with("allocatable", offered));
         }
     }
 }

@@ -204,7 +204,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
             s.nodes[0]
                 .status
                 .allocatable
-                .insert("nvidia.com/gpu".into(), "0".into());
+                .insert("nvidia.com/gpu".into(), "3".into());
         },
         silent: |s| {
             s.nodes[0]
