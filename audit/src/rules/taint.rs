@@ -292,8 +292,9 @@ fn tainted<'a>(node: &'a Node, taint: &Taint, seconds: i64) -> FindingBuilder<'a
 /// Whether an agent removes the taint once the node can take pods: NodeReadinessRules, network
 /// plugins, storage drivers, Karpenter, Cluster API, Gardener, Istio.
 fn is_startup(key: &str) -> bool {
-    const OTHERS: [&str; 4] = [
+    const OTHERS: [&str; 5] = [
         "karpenter.sh/unregistered",
+        "karpenter.sh/not-ready",
         "node.cluster.x-k8s.io/uninitialized",
         "node.gardener.cloud/critical-components-not-ready",
         "cni.istio.io/not-ready",

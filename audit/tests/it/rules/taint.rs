@@ -93,9 +93,10 @@ pub(super) const FIXTURES: &[Fixture] = &[
 ];
 
 #[test]
-fn agents_of_cluster_api_gardener_and_istio_open_nodes_too() {
+fn agents_of_cluster_api_and_other_projects_open_nodes_too() {
     for key in [
         "node.cluster.x-k8s.io/uninitialized",
+        "karpenter.sh/not-ready",
         "node.gardener.cloud/critical-components-not-ready",
         "cni.istio.io/not-ready",
     ] {
