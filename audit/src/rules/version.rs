@@ -265,10 +265,12 @@ fn runtime<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
     let found = FindingBuilder::node(node, says)
         .with("runtime", text)
         .with("kubelet", &node.status.node_info.kubelet_version);
-    // containerd 2.0 has dropped CRI v1alpha2, and these know nothing else.
-    let found = if is_from(23) {
+    let found = if NodeMachine::of(node).provider.is_some() {
+        found.fix("Upgrade the node: its image or distribution brings the runtime.")
+    } else if is_from(23) {
         found
     } else {
+        // containerd 2.0 has dropped CRI v1alpha2, and these know nothing else.
         found.fix("Upgrade the kubelet together with the runtime: containerd 2.x needs 1.23.")
     };
     Some(match ended {

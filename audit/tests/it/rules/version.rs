@@ -101,6 +101,8 @@ fn a_runtime_is_outdated_from_its_last_day_on() {
 fn a_kubelet_that_containerd_2_does_not_understand_is_upgraded_with_it() {
     let fix = |kubelet: &str| {
         let mut snapshot = super::cluster::healthy();
+        // The cluster is of EKS, whose images bring the runtime.
+        snapshot.nodes[0].metadata.labels.clear();
         let info = &mut snapshot.nodes[0].status.node_info;
         info.kubelet_version = kubelet.into();
         info.container_runtime_version = "docker://19.3.1".into();
@@ -111,4 +113,7 @@ fn a_kubelet_that_containerd_2_does_not_understand_is_upgraded_with_it() {
     };
     assert!(fix("v1.20.4").starts_with("Upgrade the kubelet together"));
     assert!(fix("v1.23.4").starts_with("Migrate"));
+    let upgrade = "Upgrade the node: its image";
+    assert!(fix("v1.20.9-gke.1043").starts_with(upgrade));
+    assert!(fix("v1.20.4+k3s1").starts_with(upgrade));
 }
