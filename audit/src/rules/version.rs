@@ -284,8 +284,9 @@ fn kernel<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let old = Version::parse(text).is_some_and(|v| (v.major, v.minor) < (4, 19));
     // 4.18 of RHEL 8 has cgroup v2 as of later kernels.
     let backported = text.contains(".el8");
-    (old && !backported && node.status.node_info.operating_system == "linux")
-        .then(|| FindingBuilder::node(node, "kernel {kernel}").with("kernel", text))
+    (old && !backported && node.status.node_info.operating_system == "linux").then(|| {
+        FindingBuilder::node(node, "kernel {kernel} is older than 4.19").with("kernel", text)
+    })
 }
 
 /// Before 1.35 false is the default, and configz shows it where nobody has set it
