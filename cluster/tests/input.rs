@@ -212,6 +212,23 @@ fn an_object_that_cannot_be_decoded_is_left_out_and_named() {
     assert!(read.snapshot.has(Source::Pods) && read.snapshot.has(Source::AllNodes));
 }
 
+/// As `spec:` in YAML with nothing behind it, and as other programs than kubectl write it.
+#[test]
+fn a_null_is_a_field_that_is_not_there() {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "labels": null},
+        "spec": null, "status": {"conditions": null, "nodeInfo": {"kernelVersion": null,
+        "kubeletVersion": "v1.36.3"}}});
+    let mut budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "n"}, "spec": {"maxUnavailable": null}});
+    budget["status"] = json!({"disruptionsAllowed": null});
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [node, budget]});
+    let read = read(&[("all.json", &list.to_string().into_bytes())]).unwrap();
+    assert!(read.undecodable.is_empty(), "{:?}", read.undecodable);
+    let info = &read.snapshot.nodes[0].status.node_info;
+    assert_eq!(info.kubelet_version, *"v1.36.3");
+    assert_eq!(read.snapshot.budgets.len(), 1);
+}
+
 fn pod(namespace: &str, name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "namespace": namespace}, "spec": {"containers": []}})

@@ -142,7 +142,9 @@ impl Gathered {
 
     fn add<T: Object>(&mut self, object: Piece<'_>, kind: &Kind<T>) -> Result<(), StreamError> {
         let name = kind.listing.kind;
-        let item = object.read().map_err(|error| error.about(name, object))?;
+        let read = object.read();
+        let read = read.or_else(|error| object.read_without_nulls().ok_or(error));
+        let item = read.map_err(|error| error.about(name, object))?;
         let mut object = T::from_item(item, name);
         self.kinds.insert(name);
         let list = (kind.list)(&mut self.snapshot);

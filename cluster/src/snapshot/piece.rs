@@ -88,6 +88,24 @@ impl Piece<'_> {
         json::read(self.text).map_err(|error| self.inside(&error))
     }
 
+    /// As Kubernetes' own decoder reads it: null is a member that is not there.
+    pub(super) fn read_without_nulls<T: DeserializeOwned>(self) -> Option<T> {
+        fn drop_nulls(value: &mut Value) {
+            match value {
+                Value::Object(members) => {
+                    members.retain(|_, member| !member.is_null());
+                    members.values_mut().for_each(drop_nulls);
+                }
+                Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+                _ => (),
+            }
+        }
+        memchr::memmem::find(self.text, b"null")?;
+        let mut value = self.read().ok()?;
+        drop_nulls(&mut value);
+        json::read(value.to_string().as_bytes()).ok()
+    }
+
     /// An error of its reader, with its place in the stream.
     pub(super) fn inside(self, error: &serde_json::Error) -> StreamError {
         if error.classify() == Category::Eof {
