@@ -110,7 +110,8 @@ fn without_overhead(pod: &Pod, pick: fn(&ContainerResources) -> &ResourceList) -
     sum
 }
 
-fn is_sidecar(container: &Container) -> bool {
+/// Whether an init container stays beside the others.
+pub(crate) fn is_sidecar(container: &Container) -> bool {
     container.restart_policy == "Always"
 }
 

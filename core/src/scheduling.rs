@@ -1,12 +1,14 @@
 //! Scheduler filters: whether pods fit on other nodes, and why a pod is Pending.
 //!
-//! Mirrors the filters of the scheduler of Kubernetes v1.36.3 as far as nodes, pods and volumes
-//! show their inputs: `NodeUnschedulable`, `TaintToleration`, `NodeAffinity`,
+//! Mirrors the filters of the scheduler of Kubernetes v1.37.2 as far as nodes, pods and volumes
+//! show their inputs: `NodeUnschedulable`, `TaintToleration`, `NodeAffinity`, `NodePorts`,
 //! `NodeResourcesFit` (pkg/scheduler/framework/plugins), the node affinity of volumes
-//! (`VolumeBinding`), hard spread constraints (`PodTopologySpread`) and required anti-affinity between
-//! pods (`InterPodAffinity`). Ports, required affinity to pods and limits on volumes are left out. A
-//! pod reported as unschedulable is; a pod not reported may still be Pending.
+//! (`VolumeBinding`), hard spread constraints (`PodTopologySpread`) and required affinity and
+//! anti-affinity between pods (`InterPodAffinity`). Limits on volumes, their zones by labels, resource claims
+//! and namespaces by labels are left out. A pod reported as unschedulable is; a pod not
+//! reported may still be Pending. An oracle compares each filter with the scheduler's own.
 
+mod neighbours;
 mod spread;
 
 use std::cmp::Reverse;
@@ -15,11 +17,12 @@ use std::fmt;
 use std::ops::Bound;
 use std::rc::Rc;
 
-use crate::object::{Node, PersistentVolume, Pod, PodAffinityTerm};
+use crate::object::{HostPort, Node, PersistentVolume, Pod};
 use crate::quantity::Quantity;
 use crate::request::{self, Amounts, ByContainers};
-use crate::taint::{self, NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE};
+use crate::taint::{self, NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE, UNSCHEDULABLE};
 use crate::text::Str;
+use neighbours::{Near, anti_affinity, is_wide};
 use spread::Spread;
 
 /// Billionths, by resource.
@@ -65,14 +68,16 @@ struct Candidate<'a> {
     node: &'a Node,
     free: Rc<Room>,
     pods: usize,
+    /// The ports that are taken.
+    ports: Vec<&'a HostPort>,
     /// How many pods it takes, where it says so.
     most: Option<i64>,
     /// The shares that are left, the greatest first, and its place among the nodes.
     rank: (Reverse<i128>, usize),
     /// The part of `free` that replacements were given.
     given: Room,
-    /// How many replacements were put here.
-    moved: usize,
+    /// The replacements that were put here.
+    moved: Vec<&'a Pod>,
 }
 
 /// What a pod asks of a node because of the other pods.
@@ -80,6 +85,7 @@ struct Company<'a> {
     spreads: Vec<Spread<'a>>,
     /// The domains that required anti-affinity closes to it: keys of labels, and their values.
     closed: Vec<(&'a str, &'a str)>,
+    near: Option<Near<'a>>,
     /// Whether the pods that were moved count.
     moved: bool,
 }
@@ -99,15 +105,17 @@ pub struct Rejections(BTreeMap<Reason, usize>);
 
 /// Why a node does not take a pod, in the order in which the scheduler looks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Reason {
+pub enum Reason {
     Cordoned,
     NotReady,
     Taint(Str),
     Affinity,
+    Port(i32),
     Full,
     Short(Str),
     Volume(Str),
     Spread,
+    Far,
     Neighbour,
 }
 
@@ -148,10 +156,12 @@ impl fmt::Display for Reason {
             Self::NotReady => f.write_str("not Ready"),
             Self::Taint(key) => write!(f, "with taint {key}"),
             Self::Affinity => f.write_str("excluded by its node selector or affinity"),
+            Self::Port(port) => write!(f, "with host port {port} in use"),
             Self::Full => f.write_str("with its maximum number of pods"),
             Self::Short(resource) => write!(f, "with insufficient {resource}"),
             Self::Volume(name) => write!(f, "out of reach of its volume {name}"),
             Self::Spread => f.write_str("excluded by its topology spread constraints"),
+            Self::Far => f.write_str("excluded by its affinity to pods"),
             Self::Neighbour => f.write_str("excluded by anti-affinity"),
         }
     }
@@ -179,7 +189,7 @@ impl<'a> Placement<'a> {
             for pod in &pods {
                 let namespace = &pod.metadata.namespace;
                 by_namespace.entry(namespace).or_default().push((node, pod));
-                if terms(pod).next().is_some() {
+                if anti_affinity(pod).next().is_some() {
                     averse.entry(namespace).or_default().push((node, pod));
                 }
             }
@@ -195,7 +205,7 @@ impl<'a> Placement<'a> {
             by_name: names.zip(0..).collect(),
             hosts,
             requests,
-            is_wide: pods.iter().flat_map(terms).any(is_wide),
+            is_wide: pods.iter().flat_map(anti_affinity).any(is_wide),
             pods: by_namespace,
             averse,
             volumes: volumes.collect(),
@@ -243,7 +253,7 @@ impl<'a> Placement<'a> {
     }
 
     /// Finds a place for the replacement of `pod`, and holds it for what comes after.
-    pub fn place(&mut self, pod: &'a Pod) -> Result<(), Unschedulable> {
+    pub fn place(&mut self, pod: &'a Pod) -> Result<&'a Node, Unschedulable> {
         self.left.insert(&pod.metadata.uid);
         let wanted = self.wanted(pod);
         let company = self.company(pod, true);
@@ -259,17 +269,18 @@ impl<'a> Placement<'a> {
         });
         if let Some(mut host) = takes.cloned() {
             let before = |other: &Candidate<'_>| other.rank < host.rank;
-            if host.moved > 0 {
-                self.given.remove(self.given.partition_point(before));
-            } else {
+            if host.moved.is_empty() {
                 self.apart
                     .insert(self.cluster.hosts.partition_point(before));
+            } else {
+                self.given.remove(self.given.partition_point(before));
             }
-            host.give(wanted);
-            self.moved.push((host.node, pod));
+            let node = host.node;
+            host.give(pod, wanted);
+            self.moved.push((node, pod));
             let place = self.given.partition_point(|other| other.rank < host.rank);
             self.given.insert(place, host);
-            return Ok(());
+            return Ok(node);
         }
         let company = self.company(pod, false);
         let takes = |host| self.obstacle(host, pod, &wanted, &company).is_none();
@@ -280,6 +291,13 @@ impl<'a> Placement<'a> {
         })
     }
 
+    /// Why each node that stays does not take another pod like this; nothing of those that do.
+    pub fn refusals(&self, pod: &'a Pod) -> impl Iterator<Item = (&'a Node, Option<Reason>)> {
+        let (wanted, company) = (self.wanted(pod), self.company(pod, true));
+        self.hosts()
+            .map(move |host| (host.node, self.obstacle(host, pod, &wanted, &company)))
+    }
+
     /// How many nodes do not take the pod and why, as far as they are the reason themselves;
     /// none where one takes it, or where the pod selects no node at all.
     pub fn refusal(&self, pod: &Pod) -> Option<Rejections> {
@@ -287,7 +305,7 @@ impl<'a> Placement<'a> {
         let mut obstacles = BTreeMap::new();
         for host in self.hosts() {
             let obstacle = host.closed_to(pod);
-            let obstacle = obstacle.or_else(|| host.too_full_for(&wanted, false))?;
+            let obstacle = obstacle.or_else(|| host.too_full_for(pod, &wanted, false))?;
             *obstacles.entry(obstacle).or_default() += 1;
         }
         let own = obstacles.keys().any(|one| *one != Reason::Affinity);
@@ -307,10 +325,13 @@ impl<'a> Placement<'a> {
         let mut crowds = || closed.any(|(key, value)| labels.get(*key).is_some_and(|v| v == value));
         let mut spreads = company.spreads.iter();
         let mut uneven = || spreads.any(|spread| spread.keeps_off(host.node));
+        let mut near = company.near.iter();
+        let mut far = || near.any(|near| near.keeps_off(host.node));
         host.closed_to(pod)
-            .or_else(|| host.too_full_for(wanted, company.moved))
+            .or_else(|| host.too_full_for(pod, wanted, company.moved))
             .or_else(|| self.out_of_reach(host.node, pod))
             .or_else(|| uneven().then_some(Reason::Spread))
+            .or_else(|| far().then_some(Reason::Far))
             .or_else(|| crowds().then_some(Reason::Neighbour))
     }
 
@@ -332,6 +353,7 @@ impl<'a> Placement<'a> {
         Company {
             spreads: self.spreads(pod, moved),
             closed: self.closed_domains(pod, moved),
+            near: self.near(pod, moved),
             moved,
         }
     }
@@ -369,52 +391,16 @@ impl<'a> Placement<'a> {
         let moved = self.moved.iter().filter(move |_| moved);
         before.chain(moved.map(|(node, pod)| (*node, *pod, false)))
     }
-
-    /// The domains that required anti-affinity closes to the pod, in either direction.
-    fn closed_domains(&self, pod: &'a Pod, moved: bool) -> Vec<(&'a str, &'a str)> {
-        let is_wide = self.cluster.is_wide || terms(pod).any(is_wide);
-        let namespace = (!is_wide).then_some(pod.metadata.namespace.as_str());
-        let among = match terms(pod).next() {
-            Some(_) => &self.cluster.pods,
-            None => &self.cluster.averse,
-        };
-        let mut closed = Vec::new();
-        for (node, other, leaves) in self.others(among, namespace, moved) {
-            let own = terms(pod).filter(|term| selects(term, pod, other));
-            let theirs = terms(other).filter(|term| selects(term, other, pod));
-            for term in own.chain(theirs).filter(|_| !leaves) {
-                let key = term.topology_key.as_str();
-                closed.extend(node.metadata.labels.get(key).map(|value| (key, &**value)));
-            }
-        }
-        closed
-    }
 }
 
-fn terms(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
-    let affinity = pod.spec.affinity.iter();
-    affinity
-        .filter_map(|affinity| affinity.pod_anti_affinity.as_ref())
-        .flat_map(|anti| &anti.required)
-}
-
-/// Whether a term may mean pods of other namespaces.
-fn is_wide(term: &PodAffinityTerm) -> bool {
-    term.namespace_selector.is_some() || !term.namespaces.is_empty()
-}
-
-/// Whether the term of `owner` means `other`. Namespaces by labels are not known here, so
-/// that such a term means nobody.
-fn selects(term: &PodAffinityTerm, owner: &Pod, other: &Pod) -> bool {
-    let namespace = &other.metadata.namespace;
-    let here = match &term.namespace_selector {
-        Some(selector) if selector.match_labels.is_empty() => selector.match_expressions.is_empty(),
-        None if term.namespaces.is_empty() => owner.metadata.namespace == *namespace,
-        Some(_) | None => false,
+/// Whether a taint of this key would keep the pod off a node.
+fn minds(pod: &Pod, key: &str) -> bool {
+    let taint = crate::object::Taint {
+        key: key.into(),
+        effect: NO_SCHEDULE.into(),
+        ..crate::object::Taint::default()
     };
-    let selector = term.label_selector.as_ref();
-    (here || term.namespaces.contains(namespace))
-        && selector.is_some_and(|selector| selector.matches(&other.metadata.labels))
+    !pod.spec.tolerations.iter().any(|t| t.tolerates(&taint))
 }
 
 /// Whether the pod's node selector and required node affinity take the node.
@@ -447,36 +433,39 @@ impl<'a> Candidate<'a> {
             node,
             free: Rc::new(free),
             pods: pods.len(),
+            ports: pods.iter().flat_map(|pod| ports(pod)).collect(),
             most: most.and_then(|text| Quantity::parse(text).ok()?.value()),
             rank: (Reverse(0), place),
             given: Room::new(),
-            moved: 0,
+            moved: Vec::new(),
         };
         host.rank.0 = Reverse(host.thousandths_left());
         host
     }
 
     /// Takes a replacement.
-    fn give(&mut self, wanted: Room) {
+    fn give(&mut self, pod: &'a Pod, wanted: Room) {
         for (name, amount) in wanted {
             *self.given.entry(name).or_default() += amount;
         }
-        self.moved += 1;
+        self.moved.push(pod);
         self.rank.0 = Reverse(self.thousandths_left());
     }
 
     fn closed_to(&self, pod: &Pod) -> Option<Reason> {
         let (node, spec) = (self.node, &pod.spec);
         // The one taint that a cordon means (`NodeUnschedulable`).
-        let cordon = || crate::object::Taint {
-            key: UNSCHEDULABLE.into(),
-            effect: NO_SCHEDULE.into(),
-            ..crate::object::Taint::default()
-        };
-        if node.spec.unschedulable && !spec.tolerations.iter().any(|t| t.tolerates(&cordon())) {
+        if node.spec.unschedulable && minds(pod, UNSCHEDULABLE) {
             return Some(Reason::Cordoned);
         }
-        if !node.is_ready() && !node.lacks_conditions() {
+        // The taint that the node lifecycle controller gives it.
+        let ready = node.condition("Ready").map(|ready| ready.status.as_str());
+        let lost = match ready {
+            None | Some("True") => None,
+            Some("False") => Some(NOT_READY),
+            Some(_) => Some(UNREACHABLE),
+        };
+        if lost.is_some_and(|key| minds(pod, key)) {
             return Some(Reason::NotReady);
         }
         let effects = [NO_SCHEDULE, NO_EXECUTE];
@@ -486,8 +475,17 @@ impl<'a> Candidate<'a> {
         (!likes(pod, node)).then_some(Reason::Affinity)
     }
 
-    fn too_full_for(&self, wanted: &Room, moved: bool) -> Option<Reason> {
-        let count = self.pods + if moved { self.moved } else { 0 };
+    fn too_full_for(&self, pod: &Pod, wanted: &Room, moved: bool) -> Option<Reason> {
+        let moved = if moved { &*self.moved } else { &[] };
+        let taken = || moved.iter().flat_map(|pod| ports(pod));
+        let is_taken = |port: &&HostPort| {
+            let mut taken = self.ports.iter().copied().chain(taken());
+            taken.any(|other| other.conflicts(port))
+        };
+        if let Some(port) = ports(pod).find(is_taken) {
+            return Some(Reason::Port(port.host_port));
+        }
+        let count = self.pods + moved.len();
         let is_full = |most| i64::try_from(count).is_ok_and(|count| count >= most);
         if self.most.is_some_and(is_full) {
             return Some(Reason::Full);
@@ -495,7 +493,7 @@ impl<'a> Candidate<'a> {
         wanted
             .iter()
             .find(|(name, amount)| {
-                let given = self.given.get(name.as_str()).filter(|_| moved);
+                let given = self.given.get(name.as_str()).filter(|_| !moved.is_empty());
                 let left = self.free.get(name.as_str()).copied().unwrap_or(0);
                 **amount > 0 && **amount > left - given.copied().unwrap_or(0)
             })
@@ -514,6 +512,32 @@ impl<'a> Candidate<'a> {
             })
             .min()
             .unwrap_or(0)
+    }
+}
+
+/// The ports that a pod takes of its node (`GetHostPorts` of pkg/scheduler/util/utils.go).
+fn ports(pod: &Pod) -> impl Iterator<Item = &HostPort> {
+    let sidecars = pod.spec.init_containers.iter();
+    let sidecars = sidecars.filter(|container| request::is_sidecar(container));
+    let containers = sidecars.chain(pod.spec.containers.iter());
+    containers.flat_map(|container| &container.ports)
+}
+
+impl HostPort {
+    /// `HostPortInfo.CheckConflict` of k8s.io/kube-scheduler v0.37.2.
+    fn conflicts(&self, other: &Self) -> bool {
+        let is_any = |port: &Self| matches!(&*port.host_ip, "" | "0.0.0.0");
+        self.host_port == other.host_port
+            && self.protocol() == other.protocol()
+            && (self.host_ip == other.host_ip || is_any(self) || is_any(other))
+    }
+
+    fn protocol(&self) -> &str {
+        if self.protocol.is_empty() {
+            "TCP"
+        } else {
+            &self.protocol
+        }
     }
 }
 

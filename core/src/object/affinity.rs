@@ -1,4 +1,4 @@
-//! Node affinity of pods and volumes, and pod anti-affinity.
+//! Node affinity of pods and volumes, and affinity between pods.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +12,12 @@ use crate::text::Str;
 pub struct Affinity {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_affinity: Option<NodeAffinity>,
+    /// The pods of which one has to be near.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pod_anti_affinity: Option<PodAntiAffinity>,
+    pub pod_affinity: Option<PodAffinity>,
+    /// The pods of which none may be near.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod_anti_affinity: Option<PodAffinity>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -28,8 +32,7 @@ pub struct NodeAffinity {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
-pub struct PodAntiAffinity {
-    /// Pods of which none may be near.
+pub struct PodAffinity {
     #[serde(
         rename = "requiredDuringSchedulingIgnoredDuringExecution",
         deserialize_with = "nullable"

@@ -26,7 +26,7 @@ pub use access::{
     SigningRequestSpec, SigningRequestStatus,
 };
 pub use affinity::{
-    Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinityTerm, PodAntiAffinity,
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinity, PodAffinityTerm,
 };
 pub use budget::{
     Budget, BudgetSpec, BudgetStatus, Condition, IntOrString, LabelSelector, Requirement,
@@ -41,8 +41,8 @@ pub use node::{
     NodeSpec, NodeStatus, NodeSwap, Taint,
 };
 pub use pod::{
-    ClaimSource, Container, ContainerResources, EmptyDir, HostPath, MIRROR_ANNOTATION, Pod,
-    PodCondition, PodSpec, PodStatus, SYSTEM_CRITICAL, SpreadConstraint, Toleration, Volume,
+    ClaimSource, Container, ContainerResources, EmptyDir, HostPath, HostPort, MIRROR_ANNOTATION,
+    Pod, PodCondition, PodSpec, PodStatus, SYSTEM_CRITICAL, SpreadConstraint, Toleration, Volume,
 };
 pub use shared::{Pool, Shared};
 pub use status::{Status, StatusCause, StatusDetails, StatusMeta};

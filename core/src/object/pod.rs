@@ -184,6 +184,31 @@ pub struct Container {
     /// `Always` makes an init container a sidecar.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub restart_policy: Str,
+    /// The ports that it takes of its node.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "of_the_node"
+    )]
+    pub ports: Vec<HostPort>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostPort {
+    pub host_port: i32,
+    /// Empty for `TCP`, as the default is.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub protocol: Str,
+    /// The address of the node; empty for all of them.
+    #[serde(rename = "hostIP", skip_serializing_if = "str::is_empty")]
+    pub host_ip: Str,
+}
+
+fn of_the_node<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<HostPort>, D::Error> {
+    let mut ports: Vec<HostPort> = nullable(from)?;
+    ports.retain(|port| port.host_port > 0);
+    ports.shrink_to_fit();
+    Ok(ports)
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

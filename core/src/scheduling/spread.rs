@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Placement, likes};
-use crate::object::{Node, Pod, SpreadConstraint};
-use crate::taint::{self, NO_EXECUTE, NO_SCHEDULE};
+use super::{Placement, likes, minds};
+use crate::object::{LabelSelector, Node, Pod, SpreadConstraint};
+use crate::taint::{self, NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE};
 
 /// A constraint of a pod, and how many of the pods that count each domain has.
 pub(super) struct Spread<'p> {
@@ -41,6 +41,7 @@ impl<'a> Placement<'a> {
                 self.others(&self.cluster.pods, Some(&pod.metadata.namespace), moved)
             {
                 if !other.is_terminating()
+                    && !selects_all(constraint, pod)
                     && selects(constraint, pod, other)
                     && let Some(domain) = domain(node, leaves)
                 {
@@ -80,10 +81,19 @@ impl Spread<'_> {
 fn counts(constraint: &SpreadConstraint, pod: &Pod, node: &Node, leaves: bool) -> bool {
     let effects = [NO_SCHEDULE, NO_EXECUTE];
     let tainted = || {
-        leaves || taint::untolerated(&node.spec.taints, &pod.spec.tolerations, &effects).is_some()
+        (leaves && minds(pod, UNSCHEDULABLE))
+            || taint::untolerated(&node.spec.taints, &pod.spec.tolerations, &effects).is_some()
     };
     (constraint.node_affinity_policy == "Ignore" || likes(pod, node))
         && !(constraint.node_taints_policy == "Honor" && tainted())
+}
+
+/// `countPodsMatchSelector` of common.go counts no pod for a selector without requirements.
+fn selects_all(constraint: &SpreadConstraint, pod: &Pod) -> bool {
+    let labels = &pod.metadata.labels;
+    let mut keys = constraint.match_label_keys.iter();
+    constraint.label_selector == Some(LabelSelector::default())
+        && !keys.any(|key| labels.contains_key(key.as_str()))
 }
 
 fn selects(constraint: &SpreadConstraint, pod: &Pod, other: &Pod) -> bool {

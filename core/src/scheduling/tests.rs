@@ -1,8 +1,9 @@
 use super::*;
 use crate::fixtures::{node, pod};
 use crate::object::{
-    Affinity, ClaimRef, ClaimSource, Container, LabelSelector, NodeSelector, NodeSelectorTerm,
-    PodAntiAffinity, Requirement, SpreadConstraint, Taint, Volume, VolumeNodeAffinity,
+    Affinity, ClaimRef, ClaimSource, Container, HostPort, LabelSelector, NodeSelector,
+    NodeSelectorTerm, PodAffinity, PodAffinityTerm, Requirement, SpreadConstraint, Taint, Volume,
+    VolumeNodeAffinity,
 };
 
 fn asking(name: &str, cpu: &str) -> Pod {
@@ -17,7 +18,7 @@ fn said(nodes: &[Node], there: &[Pod], volumes: &[PersistentVolume], go: &[Pod])
     let mut elsewhere = Placement::new(nodes, there, volumes, &["old".into()]);
     go.iter()
         .map(|pod| match elsewhere.place(pod) {
-            Ok(()) => String::new(),
+            Ok(_) => String::new(),
             Err(nowhere) => nowhere.to_string(),
         })
         .collect()
@@ -50,6 +51,20 @@ fn each_obstacle_is_named_with_its_nodes() {
         said_of(&[node("old")], asking("p", "1")),
         "no other node for its replacement"
     );
+}
+
+/// The taint of a node that is lost is all that keeps pods off it.
+#[test]
+fn a_pod_that_tolerates_everything_goes_to_a_lost_node() {
+    let mut lost = node("a");
+    lost.status.conditions[0].status = "Unknown".into();
+    let mut blanket = asking("p", "1");
+    blanket.spec.tolerations = vec![crate::object::Toleration {
+        operator: "Exists".into(),
+        ..crate::object::Toleration::default()
+    }]
+    .into();
+    assert_eq!(said_of(&[lost], blanket), "");
 }
 
 #[test]
@@ -150,7 +165,7 @@ fn one_pod_a_host_is_one_pod_a_host() {
         pod.spec.node_name = node.into();
         pod.spec.affinity = Some(
             Affinity {
-                pod_anti_affinity: Some(PodAntiAffinity {
+                pod_anti_affinity: Some(PodAffinity {
                     required: vec![PodAffinityTerm {
                         label_selector: Some(LabelSelector {
                             match_labels: [("app".into(), "web".into())].into(),
@@ -180,6 +195,86 @@ fn one_pod_a_host_is_one_pod_a_host() {
     let mut other = asking("s", "1");
     other.metadata.namespace = "elsewhere".into();
     assert_eq!(said(&nodes[..1], &there, &[], &[other]), [""]);
+}
+
+/// kubernetes/kubernetes#66568.
+#[test]
+fn a_port_of_a_node_is_taken_once() {
+    let at = |name: &str, node: &str, port: i32| {
+        let mut pod = asking(name, "1");
+        pod.spec.node_name = node.into();
+        let mut container = pod.spec.containers[0].clone();
+        container.ports.push(HostPort {
+            host_port: port,
+            ..HostPort::default()
+        });
+        pod.spec.containers = vec![container].into();
+        pod
+    };
+    let nodes = [node("old"), node("a")];
+    let there = [at("there", "a", 80)];
+    let go = [at("p", "old", 80), at("q", "old", 443), at("r", "old", 443)];
+    let said = said(&nodes, &there, &[], &go);
+    let only = "its replacement does not fit on the only other node";
+    assert_eq!(
+        said,
+        [
+            format!("{only}: 1 with host port 80 in use"),
+            String::new(),
+            format!(
+                "{only} after the replacements of the pods before it: 1 with host port 443 in use"
+            ),
+        ]
+    );
+}
+
+/// kubernetes/autoscaler#5238.
+#[test]
+fn a_pod_goes_where_the_pods_are_that_it_needs_near() {
+    let near = |name: &str, app: &str| {
+        let mut pod = asking(name, "1");
+        let affinity = Affinity {
+            pod_affinity: Some(PodAffinity {
+                required: vec![PodAffinityTerm {
+                    label_selector: Some(LabelSelector {
+                        match_labels: [("app".into(), app.into())].into(),
+                        ..LabelSelector::default()
+                    }),
+                    topology_key: "zone".into(),
+                    ..PodAffinityTerm::default()
+                }],
+            }),
+            ..Affinity::default()
+        };
+        pod.spec.affinity = Some(affinity.into());
+        pod
+    };
+    let zoned = |name: &str, zone: &str| {
+        let mut node = node(name);
+        node.metadata.labels.insert("zone".into(), zone.into());
+        node
+    };
+    let there = |name: &str, node: &str| {
+        let mut pod = asking(name, "1");
+        pod.metadata.labels.insert("app".into(), "db".into());
+        pod.spec.node_name = node.into();
+        pod
+    };
+    let nodes = [zoned("old", "a"), zoned("a", "a"), zoned("b", "b")];
+    let mut full = nodes.clone();
+    let most = &mut full[1].status.allocatable;
+    most.insert("pods".into(), "0".into());
+    let (db, go) = ([there("db", "a")], [near("p", "db")]);
+    assert_eq!(said(&nodes, &db, &[], &go), [""]);
+    let text = said(&full, &db, &[], &go).remove(0);
+    assert!(
+        text.ends_with("1 with its maximum number of pods, 1 excluded by its affinity to pods"),
+        "{text}"
+    );
+    // Where that pod goes is not known before it has left the drained node.
+    assert_eq!(said(&full, &[there("db", "old")], &[], &go), [""]);
+    // The first of its kind may go anywhere.
+    assert_eq!(said(&full, &[], &[], &[near("q", "web")]), [""]);
 }
 
 /// kubernetes/kubernetes#106127: the domain of the drained node remains, and has no pod any more.
@@ -228,6 +323,20 @@ fn a_hard_spread_counts_the_domain_of_the_drained_node() {
     );
     assert_eq!(said_with(|one| one.node_taints_policy = "Honor".into()), "");
     assert_eq!(said_with(|one| one.label_selector = None), "");
+    let all = |one: &mut SpreadConstraint| one.label_selector = Some(LabelSelector::default());
+    assert_eq!(said_with(all), "");
+    // What tolerates the cordon counts the domain.
+    let mut tolerant = spread(on("p", "old"), |one| {
+        one.node_taints_policy = "Honor".into();
+    });
+    tolerant.spec.tolerations = vec![crate::object::Toleration {
+        key: UNSCHEDULABLE.into(),
+        operator: "Exists".into(),
+        ..crate::object::Toleration::default()
+    }]
+    .into();
+    let text = said(&nodes, &there, &[], &[tolerant]).remove(0);
+    assert!(text.contains("2 excluded by its topology spread"), "{text}");
     // Nodes without the key are no domain, and no place.
     let said = said_with(|one| one.topology_key = "zone".into());
     assert!(

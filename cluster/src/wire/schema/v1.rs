@@ -88,17 +88,18 @@ static POD_SPEC: [Field; 15] = [
     field(40, "resources", Kind::Message(&RESOURCES)),
 ];
 
-static AFFINITY: [Field; 2] = [
+static AFFINITY: [Field; 3] = [
     field(1, "nodeAffinity", Kind::Message(&NODE_AFFINITY)),
-    field(3, "podAntiAffinity", Kind::Message(&POD_ANTI_AFFINITY)),
+    field(2, "podAffinity", Kind::Message(&POD_AFFINITY)),
+    field(3, "podAntiAffinity", Kind::Message(&POD_AFFINITY)),
 ];
 
-/// Its field in the two of them.
+/// The field in all of them.
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 static NODE_AFFINITY: [Field; 1] = [field(1, REQUIRED, Kind::Message(&NODE_SELECTOR))];
 
-static POD_ANTI_AFFINITY: [Field; 1] = [field(1, REQUIRED, Messages(&POD_AFFINITY_TERM))];
+static POD_AFFINITY: [Field; 1] = [field(1, REQUIRED, Messages(&POD_AFFINITY_TERM))];
 
 static POD_AFFINITY_TERM: [Field; 4] = [
     field(1, "labelSelector", Kind::Message(&SELECTOR)),
@@ -126,11 +127,18 @@ static TOLERATION: [Field; 5] = [
     shown(5, "tolerationSeconds", Int),
 ];
 
-static CONTAINER: [Field; 4] = [
+static CONTAINER: [Field; 5] = [
     field(1, "name", Text),
     field(2, "image", Text),
+    field(6, "ports", Messages(&CONTAINER_PORT)),
     field(8, "resources", Kind::Message(&RESOURCES)),
     shown(24, "restartPolicy", Text),
+];
+
+static CONTAINER_PORT: [Field; 3] = [
+    field(2, "hostPort", Int),
+    field(4, "protocol", Text),
+    field(5, "hostIP", Text),
 ];
 
 static RESOURCES: [Field; 2] = [
