@@ -131,7 +131,15 @@ fn blocked(
         }
         EvictionDecision::Exempt(_) | EvictionDecision::Counted { .. } => return None,
     };
+    let budget = budgets.get(key);
+    let lifted =
+        budget.filter(|one| one.refuses_by_status().is_some() && one.may_be_lifted(&item.pod));
     let until = match refusal {
+        // It needs all of the pods that are there.
+        BudgetRefusal::Exhausted { needs, owner, .. } if lifted.is_some() => {
+            let who = owner.as_deref().unwrap_or("their operator");
+            format!(" until {who} lifts it or more than {needs} of them are Ready")
+        }
         BudgetRefusal::Exhausted { needs, has, .. } if has <= needs => {
             let more = needs.saturating_sub(*has).saturating_add(1);
             let more = usize::try_from(more).unwrap_or(0);
@@ -140,7 +148,7 @@ fn blocked(
         }
         refusal => format!(": {refusal}"),
     };
-    let unhealthy: Vec<String> = budgets.get(key).map_or_else(Vec::new, |budget| {
+    let unhealthy: Vec<String> = budget.map_or_else(Vec::new, |budget| {
         let pods = budget.unhealthy_pods(context.pods_in(&key.namespace), now);
         pods.iter().map(ToString::to_string).collect()
     });

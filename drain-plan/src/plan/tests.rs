@@ -1,7 +1,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
-use crate::fixtures::{budget, node, pod, started};
+use crate::fixtures::{budget, node, owner, pod, started};
 use crate::{Consent, InventoryContext, PodPolicy, inventory};
 use nodelife_core::object::{Budget, Condition, EmptyDir, IntOrString, Node, Pod, Volume};
 use nodelife_core::workload::Workloads;
@@ -187,6 +187,21 @@ fn a_silent_node_has_no_estimate() {
         plan_for(&[], &Budgets::default(), silence)
             .estimate
             .is_some()
+    );
+}
+
+/// cloudnative-pg/cloudnative-pg#2570: one primary, and never a second.
+#[test]
+fn the_owner_of_a_budget_that_needs_all_its_pods_is_named() {
+    let mut primary = budget("pg", 0, 1, 1);
+    let cluster = owner("postgresql.cnpg.io/v1", "Cluster", "pg");
+    primary.metadata.owner_references = vec![cluster].into();
+    assert_eq!(
+        obstacles_of(&[pod("a", "n")], &[primary]),
+        [
+            "budget default/pg blocks its pods until Cluster pg lifts it or more than 1 of them \
+             are Ready"
+        ]
     );
 }
 
