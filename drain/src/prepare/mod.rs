@@ -17,7 +17,7 @@ use nodelife_drain_plan::{Action, DrainPlan};
 use crate::drain::{Drain, Prepared, Refusals};
 use crate::executor::ExecutorOptions;
 use crate::reporter::{DrainStatus, Reporter};
-use crate::settings::{DrainRequest, NodeSelection};
+use crate::settings::{DrainRequest, NodeSelection, OnImpossible};
 use crate::surge::Surges;
 use crate::view::ClusterView;
 use crate::view::nodes::{select_from, select_nodes};
@@ -101,10 +101,7 @@ pub async fn prepare(
         }
     }
     let Some(mut watches) = watches else {
-        return Ok(Prepared::Planned {
-            status: refusals.status,
-            plan: Box::new(plan),
-        });
+        return Ok(planned(request, refusals.status, plan));
     };
     warn_leaving(&plan, reporter);
     if request.settings.wait_ready {
@@ -156,16 +153,25 @@ pub fn plan_snapshot(
     let make = |view: &ClusterView| request.plan(view, now);
     let plan = make(&view);
     let (plan, refusals) = refuse(request, plan, &mut view, make, reporter);
-    let (status, plan) = (refusals.status, Box::new(plan));
     Ok(if refusals.all {
-        Prepared::Refused {
-            status,
-            plan: Some(plan),
-            nodes: refusals.nodes,
-        }
+        refused(refusals, plan)
     } else {
-        Prepared::Planned { status, plan }
+        planned(request, refusals.status, plan)
     })
+}
+
+/// A plan with the status that its drain would have: a partial one leaves pods that cannot be evicted.
+fn planned(request: &DrainRequest, status: DrainStatus, plan: DrainPlan) -> Prepared {
+    let leaves = request.settings.on_impossible == OnImpossible::Partial
+        && plan.with(Action::Impossible).next().is_some();
+    Prepared::Planned {
+        status: if leaves {
+            status.and(DrainStatus::Impossible)
+        } else {
+            status
+        },
+        plan: Box::new(plan),
+    }
 }
 
 fn refused(refusals: Refusals, plan: DrainPlan) -> Prepared {

@@ -47,6 +47,10 @@ budgets:
     let path = folder.path().join("lone.yaml");
     fs::write(&path, file.replacen("budgets:\n", bare, 1)).unwrap();
     let words = ["drain", "old", "--force", "-f", path.to_str().unwrap()];
+    // As the drain ends that leaves it behind.
+    let partial = [&words[..], &["--on-impossible=partial"]].concat();
+    let output = crate::nodelife(&partial).output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{}", show(&output));
     let output = crate::nodelife(&words).output().unwrap();
     assert_eq!(output.status.code(), Some(7), "{}", show(&output));
     assert!(
