@@ -16,6 +16,8 @@
 //! - `policies`: `{"validating", "mutating", "cases"}`, policies and cases of `admission` →
 //!   [`PoliciesAnswer`]
 //! - `budget`: [`BudgetCase`] → [`BudgetAnswer`]
+//! - `schedule`: `{"nodes", "pods", "asking", "volumes", "claims", "namespaces"}` → for each pod that asks
+//!   and each node, the plugin of the scheduler that refuses it, or nothing
 //! - `prometheus`: `{"text"}` → [`PrometheusAnswer`]
 //! - `sarif`: `{"text"}` → [`SarifAnswer`]
 //! - `junit`: `{"text"}` → [`JunitAnswer`]

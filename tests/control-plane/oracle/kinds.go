@@ -17,5 +17,6 @@ func init() {
 		"filter":      filter,
 		"policies":    policies,
 		"budget":      budget,
+		"schedule":    schedule,
 	})
 }

@@ -6,6 +6,7 @@ pub(crate) mod allocatable;
 mod budget;
 mod eviction_threshold;
 pub(crate) mod kubelet_start;
+mod placement;
 mod quantity;
 mod scale;
 mod zone;
