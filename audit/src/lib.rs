@@ -115,7 +115,8 @@ pub fn check<'a>(context: &'a Context<'a>, selection: &'a Selection) -> Audit {
 }
 
 /// Why the rule cannot be checked: a source that is missing. And whether it can be checked in part:
-/// a kubelet that is silent hides no configuration of another.
+/// a kubelet that is silent hides no configuration of another, and pods that were not read hide none
+/// from a rule that tells which are there.
 fn missing(snapshot: &Snapshot, rule: &Rule) -> Option<(String, bool)> {
     let has_files = !snapshot.kubelet_files.is_empty();
     if snapshot.is_declared() {
@@ -131,8 +132,11 @@ fn missing(snapshot: &Snapshot, rule: &Rule) -> Option<(String, bool)> {
     let of_cluster = matches!(rule.check, Check::Cluster(_)).then_some(&Source::AllNodes);
     let missing = rule.sources.iter().chain(of_cluster).filter_map(|source| {
         let why = snapshot.why_missing(*source)?;
-        let is_partial =
-            *source == Source::KubeletConfigs && (has_files || snapshot.count(*source) > 0);
+        let is_partial = match source {
+            Source::KubeletConfigs => has_files || snapshot.count(*source) > 0,
+            Source::AllPods => !rule.sources.contains(&Source::Pods),
+            _ => false,
+        };
         Some((format!("{} not read: {why}", source.noun()), is_partial))
     });
     // What is missing altogether comes first.

@@ -28,7 +28,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-OPS-002",
         severity: Severity::Warning,
-        sources: &[Source::Nodes],
+        sources: &[Source::Nodes, Source::AllPods],
         title: "a drain did not finish",
         why: "The node has been cordoned for more than an hour, but workload pods still run \
               there, as far as is known. The drain was interrupted or is blocked, and other pods \

@@ -1,4 +1,6 @@
-use nodelife_core::snapshot::Source;
+use jiff::Timestamp;
+use nodelife_audit::Selection;
+use nodelife_core::snapshot::{Snapshot, Source};
 
 use super::cluster::{configure, cordon, empty, healthy};
 use super::finds;
@@ -50,4 +52,31 @@ fn a_forgotten_cordon_needs_no_pods() {
     };
     assert!(after(7200));
     assert!(!after(1800));
+}
+
+/// The pods that keep a drain from its end may be in a namespace that was not read: the rule then says
+/// what it sees, and that it was not checked.
+#[test]
+fn a_drain_is_judged_in_part_without_the_pods_of_a_namespace() {
+    let mut snapshot = healthy();
+    cordon(&mut snapshot, 0, 7200);
+    let judged = |snapshot: &Snapshot| {
+        let selection = Selection {
+            rules: vec!["NL-OPS-002".into()],
+            ..Selection::default()
+        };
+        let audit = nodelife_audit::audit(snapshot, &selection, Timestamp::MAX);
+        let skipped = audit.skipped.iter().map(|skipped| skipped.reason.clone());
+        (audit.findings.len(), skipped.collect::<Vec<_>>())
+    };
+    assert_eq!(judged(&snapshot), (1, Vec::new()));
+    let (node, why) = (snapshot.nodes[0].metadata.name.clone(), "some only");
+    let missing = &mut snapshot.missing;
+    missing.insert(Source::AllPods, why.into());
+    let (found, skipped) = judged(&snapshot);
+    assert_eq!((found, skipped.len()), (1, 1));
+    snapshot.pods.retain(|pod| pod.spec.node_name != node);
+    let (found, skipped) = judged(&snapshot);
+    assert_eq!(found, 0);
+    assert!(skipped[0].ends_with("not read: some only"), "{skipped:?}");
 }
