@@ -78,6 +78,7 @@ pub fn refusals(resources: &BTreeMap<Str, Line>, config: &KubeletConfiguration) 
     refusals
 }
 
+/// In the words of `parseResourceList` (`cmd/kubelet/app/server.go`, v1.36.3).
 fn reservations(field: &str, list: &ResourceList, refusals: &mut Vec<String>) {
     for (name, text) in list {
         let known = matches!(
@@ -86,10 +87,12 @@ fn reservations(field: &str, list: &ResourceList, refusals: &mut Vec<String>) {
         );
         match Quantity::parse(text) {
             _ if !known => refusals.push(format!("{field}: cannot reserve {name:?} resource")),
-            Err(error) => refusals.push(format!("{field}: {name}: {text:?} {error}")),
-            Ok(amount) if amount.is_negative() => {
-                refusals.push(format!("{field}: {name} cannot be negative: {text}"));
-            }
+            Err(error) => refusals.push(format!(
+                "{field}: failed to parse quantity {text:?} for {name:?} resource: {error}"
+            )),
+            Ok(amount) if amount.is_negative() => refusals.push(format!(
+                "{field}: resource quantity for {name:?} cannot be negative: {text}"
+            )),
             Ok(_) => {}
         }
     }

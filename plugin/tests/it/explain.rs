@@ -86,6 +86,60 @@ fn a_configuration_that_the_kubelet_would_refuse_is_a_finding() {
 }
 
 #[test]
+fn reservations_by_flag_replace_those_of_the_file() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(
+        &file,
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
+         kubeReserved: {cpu: '1', memory: 2Gi}\nsystemReserved: {cpu: 500m}\n",
+    )
+    .unwrap();
+    let words = |more: &[&'static str]| {
+        let path = file.path().to_str().unwrap();
+        let all = ["explain", "allocatable", "--capacity", "cpu=4,memory=8Gi"];
+        run(&[&all as &[_], &["--kubelet-config", path], more].concat())
+    };
+    let computed = words(&["--kube-reserved=cpu=100m,memory=1Gi", "-o", "json"]);
+    for amount in [
+        "\"kubeReserved\": \"100m\"",
+        "\"systemReserved\": \"500m\"",
+        "\"kubeReserved\": \"1Gi\"",
+        "\"allocatable\": \"3400m\"",
+    ] {
+        assert!(computed.contains(amount), "{amount}: {computed}");
+    }
+    for (flag, status, says) in [
+        (
+            "--system-reserved=memory=1GiB",
+            3,
+            "systemReserved: failed to parse quantity \"1GiB\" for \"memory\" resource: ",
+        ),
+        (
+            "--system-reserved=memory=-1Gi",
+            3,
+            "systemReserved: resource quantity for \"memory\" cannot be negative: -1Gi",
+        ),
+        (
+            "--kube-reserved=pods=10",
+            3,
+            "kubeReserved: cannot reserve \"pods\" resource",
+        ),
+        (
+            "--kube-reserved=memory",
+            2,
+            "expected RESOURCE=AMOUNT, such as memory=32Gi",
+        ),
+    ] {
+        let refused = words(&[flag]);
+        assert!(
+            refused.starts_with(&format!("status: {status}\n")),
+            "{refused}"
+        );
+        assert!(refused.contains(says), "{refused}");
+    }
+}
+
+#[test]
 fn a_providers_formula_is_compared_with_the_node() {
     let node = "ip-10-0-16-11.eu-central-1.compute.internal";
     let words = |more: &[&'static str]| {

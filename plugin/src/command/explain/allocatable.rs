@@ -9,7 +9,7 @@ use nodelife_core::allocatable::{
     Allocatable, AllocatableReport, Amounts, DEFAULT_MAX_PODS, KubeletConfiguration, Line,
     Unexplained,
 };
-use nodelife_core::object::Node;
+use nodelife_core::object::{Node, ResourceList};
 use nodelife_core::quantity::{Format, Quantity};
 use nodelife_core::snapshot::Source;
 
@@ -52,10 +52,9 @@ pub(crate) struct AllocatableArgs {
     /// How the kubelets run.
     #[command(flatten)]
     pub(crate) kubelet: KubeletArgs,
-    /// The kubelet's flag, which replaces all hard thresholds:
-    /// memory.available<500Mi,nodefs.available<10%
-    #[arg(long, value_name = "THRESHOLDS")]
-    pub(crate) eviction_hard: Option<String>,
+    /// The flags of the kubelets.
+    #[command(flatten)]
+    pub(crate) flags: KubeletFlags,
     /// Reserve what this provider's formula says: eks, gke, aks, openshift or k3s
     #[arg(long, value_name = "PROVIDER", value_parser = provider, conflicts_with_all = ["kubelet_config", "kubelet_config_dir", "configz"])]
     pub(crate) provider: Option<Provider>,
@@ -67,6 +66,59 @@ pub(crate) struct AllocatableArgs {
     pub(crate) output: Output<ExplainFormat>,
 }
 
+/// Flags that replace what the kubelet's configuration says.
+#[derive(Debug, Default, PartialEq, Args)]
+pub(crate) struct KubeletFlags {
+    /// The kubelet's flag, which replaces all hard thresholds:
+    /// memory.available<500Mi,nodefs.available<10%
+    #[arg(long, value_name = "THRESHOLDS")]
+    eviction_hard: Option<String>,
+    /// The kubelet's flag, which replaces kubeReserved: cpu=100m,memory=1Gi
+    #[arg(long, value_name = "RESOURCES", value_parser = reserved)]
+    kube_reserved: Option<Reserved>,
+    /// The same of systemReserved
+    #[arg(long, value_name = "RESOURCES", value_parser = reserved)]
+    system_reserved: Option<Reserved>,
+}
+
+impl KubeletFlags {
+    fn are_given(&self) -> bool {
+        let reserved = self
+            .kube_reserved
+            .as_ref()
+            .or(self.system_reserved.as_ref());
+        self.eviction_hard.is_some() || reserved.is_some()
+    }
+
+    fn apply(&self, configuration: &mut KubeletConfiguration) -> anyhow::Result<()> {
+        if let Some(thresholds) = &self.eviction_hard {
+            configuration.set_eviction_hard(thresholds)?;
+        }
+        if let Some(Reserved(amounts)) = &self.kube_reserved {
+            configuration.kube_reserved.clone_from(amounts);
+        }
+        if let Some(Reserved(amounts)) = &self.system_reserved {
+            configuration.system_reserved.clone_from(amounts);
+        }
+        Ok(())
+    }
+}
+
+/// Amounts as they were written: whether a kubelet takes them is for it to say.
+#[derive(Clone, Debug, PartialEq)]
+struct Reserved(ResourceList);
+
+fn reserved(text: &str) -> Result<Reserved, String> {
+    let pairs = text.split(',').filter(|pair| !pair.is_empty()).map(amount);
+    let pairs = pairs.map(|pair| pair.map(|(name, amount)| (name.into(), amount.into())));
+    Ok(Reserved(pairs.collect::<Result<_, _>>()?))
+}
+
+fn amount(pair: &str) -> Result<(&str, &str), &'static str> {
+    pair.split_once('=')
+        .ok_or("expected RESOURCE=AMOUNT, such as memory=32Gi")
+}
+
 /// Amounts by resource name; a type of its own, since clap reads it from one word.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Capacity(pub(crate) Amounts);
@@ -74,9 +126,7 @@ pub(crate) struct Capacity(pub(crate) Amounts);
 fn capacity(text: &str) -> Result<Capacity, String> {
     let mut amounts = Amounts::new();
     for pair in text.split(',') {
-        let (name, amount) = pair
-            .split_once('=')
-            .ok_or("expected RESOURCE=AMOUNT, such as memory=32Gi")?;
+        let (name, amount) = amount(pair)?;
         let quantity =
             Quantity::parse_strict(amount).map_err(|error| format!("{name}={amount}: {error}"))?;
         if quantity.is_negative() {
@@ -133,11 +183,12 @@ fn of_machine(args: &AllocatableArgs, mut capacity: Amounts) -> anyhow::Result<A
     let pods = args.max_pods.or_else(|| stated("pods"));
     let mut configuration = match args.provider {
         Some(provider) => by_formula(provider, &capacity, None, args)?,
-        None => match configuration::of_files(&args.kubelet, args.eviction_hard.as_deref())? {
+        None => match configuration::of_files(&args.kubelet)? {
             Some(of_files) => of_files,
             None => configuration::of_defaults()?,
         },
     };
+    args.flags.apply(&mut configuration)?;
     if pods.is_some() {
         configuration.max_pods = pods;
     }
@@ -164,11 +215,7 @@ fn by_formula(
         ..NodeSize::default()
     };
     let machine = node.map_or(machine, |node| machine.with(node));
-    let mut configuration = configuration::of_provider(provider, machine)?;
-    if let Some(thresholds) = &args.eviction_hard {
-        configuration.set_eviction_hard(thresholds)?;
-    }
-    Ok(configuration)
+    configuration::of_provider(provider, machine)
 }
 
 async fn of_nodes(
@@ -181,11 +228,9 @@ async fn of_nodes(
         let text = "--max-pods requires --capacity or --provider";
         return Err(UsageError(text.to_owned()).into());
     }
-    let from_files = match args.provider {
-        // The flags are part of the formula's configuration.
-        Some(_) => None,
-        None => configuration::of_files(&args.kubelet, args.eviction_hard.as_deref())?,
-    };
+    let from_files = configuration::of_files(&args.kubelet)?;
+    let defaults = configuration::of_defaults()?;
+    let defaults = (args.flags != KubeletFlags::default()).then_some(&defaults);
     let wanted = Wanted::new([Source::Nodes], args.kubelet.configz);
     let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;
     let nodes = input::select_nodes(&snapshot, &args.node, &args.input)?;
@@ -195,14 +240,18 @@ async fn of_nodes(
     for node in nodes {
         if let Some(provider) = args.provider {
             let capacity = allocatable::amounts(&node.status.capacity);
-            let formula = by_formula(provider, &capacity, Some(node), args)?;
+            let mut formula = by_formula(provider, &capacity, Some(node), args)?;
+            args.flags.apply(&mut formula)?;
             let computed = allocatable::of_node(node, &formula);
             report.document.items.push(computed);
             continue;
         }
         let own = snapshot.kubelet_configs.get(&node.metadata.name);
+        let own = own.or(defaults);
         if let Some(known) = from_files.as_ref().or(own) {
-            let computed = allocatable::of_node(node, known);
+            let mut known = known.clone();
+            args.flags.apply(&mut known)?;
+            let computed = allocatable::of_node(node, &known);
             report.document.items.push(computed);
         } else {
             let reason = format!("the kubelet's configuration is not available: {why}");

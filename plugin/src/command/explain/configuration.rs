@@ -11,32 +11,22 @@ use crate::cli::KubeletArgs;
 use crate::command::kubelet_files;
 use crate::exit::KubeletRefuses;
 
-/// The configuration in the files, with the hard thresholds of the flag over it; none when no flag
-/// names one.
+/// The configuration in the files; none when no flag names one.
 ///
 /// # Errors
 ///
-/// A file that cannot be read or is no kubelet configuration, or with which no kubelet starts; a
-/// threshold that is none.
-pub(super) fn of_files(
-    args: &KubeletArgs,
-    eviction_hard: Option<&str>,
-) -> anyhow::Result<Option<KubeletConfiguration>> {
+/// A file that cannot be read or is no kubelet configuration, or with which no kubelet starts.
+pub(super) fn of_files(args: &KubeletArgs) -> anyhow::Result<Option<KubeletConfiguration>> {
     let folder = args.kubelet_config_dir.as_deref();
     let files = kubelet_files::read(args.kubelet_config.as_deref(), folder)?;
-    let has_files = files.file.is_some() || !files.drop_ins.is_empty();
-    if !has_files && eviction_hard.is_none() {
+    if files.file.is_none() && files.drop_ins.is_empty() {
         return Ok(None);
     }
     let document = Document::of(&files);
-    if has_files {
-        check(&document)?;
-    }
-    let mut configuration = KubeletConfiguration::from_merged(document.fields.into())?;
-    if let Some(thresholds) = eviction_hard {
-        configuration.set_eviction_hard(thresholds)?;
-    }
-    Ok(Some(configuration))
+    check(&document)?;
+    Ok(Some(KubeletConfiguration::from_merged(
+        document.fields.into(),
+    )?))
 }
 
 /// Refuses what a kubelet of every known version refuses: nobody says of which version these are.

@@ -51,7 +51,7 @@ pub(super) async fn run(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
-    let from_files = configuration::of_files(&args.kubelet, None)?;
+    let from_files = configuration::of_files(&args.kubelet)?;
     let wanted = Wanted::new([Source::Nodes, Source::Pods], args.kubelet.configz);
     let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;
     input::need_nodes(&snapshot)?;
