@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::disruption::Autoscalers;
 use crate::object::{OwnerReference, Pod, Workload, WorkloadKind};
 use crate::snapshot::{Snapshot, Source};
 use crate::text::Str;
@@ -35,11 +36,16 @@ pub struct Workloads {
     by_uid: BTreeMap<Str, Workload>,
     listed: BTreeSet<WorkloadKind>,
     checked: BTreeMap<Str, Presence>,
+    /// What may change their scale; nothing where it was not read.
+    pub autoscalers: Autoscalers,
 }
 
 impl Workloads {
     pub fn of(snapshot: &Snapshot) -> Self {
-        let mut workloads = Self::default();
+        let mut workloads = Self {
+            autoscalers: Autoscalers::of(snapshot.autoscalers.iter().flatten()),
+            ..Self::default()
+        };
         if !snapshot.missing.contains_key(&Source::Workloads) {
             workloads.add_listed(WorkloadKind::ALL, snapshot.workloads.iter().cloned());
         }
@@ -193,13 +199,8 @@ impl WorkloadKind {
     /// The kind that a reference names; none for custom resources, even those
     /// that have the name of a kind of Kubernetes in another API group.
     pub fn of(reference: &OwnerReference) -> Option<Self> {
-        Self::named(&reference.api_version, &reference.kind)
-    }
-
-    /// The same of an apiVersion and a kind.
-    pub fn named(api_version: &str, kind: &str) -> Option<Self> {
-        let (group, _) = api_version.split_once('/').unwrap_or_default();
-        match (group, kind) {
+        let (group, _) = reference.api_version.split_once('/').unwrap_or_default();
+        match (group, &*reference.kind) {
             ("apps" | "extensions", "Deployment") => Some(Self::Deployment),
             ("apps" | "extensions", "ReplicaSet") => Some(Self::ReplicaSet),
             ("apps", "StatefulSet") => Some(Self::StatefulSet),

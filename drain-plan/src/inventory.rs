@@ -44,6 +44,8 @@ pub struct InventoryItem {
     /// The flags that it needs and that were given.
     pub granted: Vec<MissingFlag>,
     pub warnings: Vec<String>,
+    /// Why it cannot be evicted before an autoscaler has changed the scale.
+    pub at_scale: Option<Impossible>,
 }
 
 /// The verdict for one pod of a node that is to be drained.
@@ -73,6 +75,7 @@ pub fn inspect(pod: &Pod, policy: &PodPolicy, context: InventoryContext<'_>) -> 
         order,
         granted: notes.granted,
         warnings: notes.warnings,
+        at_scale: notes.at_scale,
     }
 }
 
@@ -81,6 +84,7 @@ pub fn inspect(pod: &Pod, policy: &PodPolicy, context: InventoryContext<'_>) -> 
 struct Notes {
     granted: Vec<MissingFlag>,
     warnings: Vec<String>,
+    at_scale: Option<Impossible>,
 }
 
 /// The verdicts for all pods of `nodes`, by namespace and name.
@@ -174,7 +178,12 @@ fn verdict(
     };
     let outlook = context.operators.outlook(pod, decision.is_refused());
     let never = outlook.clone().filter(Outlook::is_never);
-    let impossible = impossible(pod, &decision, context, notes)
+    let held = impossible(pod, &decision, context, notes).filter(|why| !bypassed(why));
+    let (at_scale, held): (Option<_>, _) = match held {
+        Some(why) if why.may_be_scaled() => (Some(why), None),
+        held => (None, held),
+    };
+    let impossible = held
         .or_else(|| never.map(|why| Impossible::Operator(why.to_string())))
         .filter(|why| !bypassed(why));
     if !needs.is_empty() {
@@ -192,6 +201,10 @@ fn verdict(
     notes
         .warnings
         .extend(outlook.map(|outlook| outlook.to_string()));
+    notes
+        .warnings
+        .extend(at_scale.as_ref().map(ToString::to_string));
+    notes.at_scale = at_scale;
     PodVerdict::Evict(decision)
 }
 
@@ -435,11 +448,13 @@ fn never(pod: &Pod, key: &BudgetKey, context: InventoryContext<'_>) -> Option<Im
         });
     }
     let (needs, most) = budget.refuses_at_scale(&selected, context.workloads)?;
+    let scaling = budget.scaling(&selected, context.workloads);
     Some(Impossible::NeverAllows {
         budget: key.clone(),
         spec: budget.spec.to_string(),
         needs,
         most,
+        scaling: scaling.ok().flatten(),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::behavior::BehaviorSource;
-use nodelife_core::disruption::{BudgetKey, BudgetName, EvictionDecision};
+use nodelife_core::disruption::{BudgetKey, BudgetName, EvictionDecision, Scaling};
 use nodelife_core::text::Str;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,6 +171,8 @@ pub enum Impossible {
         needs: i32,
         /// How many there can be at the present scale.
         most: i32,
+        /// What an autoscaler makes of that.
+        scaling: Option<Scaling>,
     },
     /// The budget counts by the controllers of its pods, and they have none.
     BarePods {
@@ -189,6 +191,11 @@ pub enum Impossible {
 }
 
 impl Impossible {
+    /// Whether an autoscaler may end it.
+    pub fn may_be_scaled(&self) -> bool {
+        matches!(self, Self::NeverAllows { scaling: Some(scaling), .. } if scaling.allows)
+    }
+
     /// The budget that prevents the eviction, if one does.
     pub fn budget(&self) -> Option<&BudgetKey> {
         match self {
@@ -223,6 +230,8 @@ impl Impossible {
 const NUMBER: &str =
     "set minAvailable to a number, which counts the pods and not what controllers want";
 
+const AT_THIS_SCALE: &str = "it can never allow an eviction at this scale";
+
 impl fmt::Display for Impossible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -242,11 +251,16 @@ impl fmt::Display for Impossible {
                 spec,
                 needs,
                 most,
-            } => write!(
-                f,
-                "budget {budget} ({spec}) needs {needs} healthy pods of {most}: \
-                 it can never allow an eviction at this scale"
-            ),
+                scaling,
+            } => {
+                let says = scaling
+                    .as_ref()
+                    .map_or(AT_THIS_SCALE, |scaling| &scaling.says);
+                write!(
+                    f,
+                    "budget {budget} ({spec}) needs {needs} healthy pods of {most}: {says}"
+                )
+            }
             Self::BarePods { budget, spec } => write!(
                 f,
                 "budget {budget} ({spec}) allows no eviction because no controller manages its \

@@ -110,8 +110,10 @@ impl Surges {
             }
             plan.relieve(&uid, HOW);
             let node = pod.spec.node_name.clone();
-            let relieved = surges.relieved.entry(key.clone()).or_default();
-            relieved.push((uid, why.clone()));
+            if !why.may_be_scaled() {
+                let relieved = surges.relieved.entry(key.clone()).or_default();
+                relieved.push((uid, why));
+            }
             surges.wanted.entry(node).or_default().insert(key);
         }
         Ok(surges)

@@ -19,5 +19,5 @@ pub use implicit::{IMPLICIT_TIMEOUT, ImplicitCounts, Limit};
 pub use implicit::{ImplicitBudget, keeps_replicas, unknown_keeper};
 pub use protection::PROTECTIONS;
 pub use protection::protections;
-pub use scale::{Autoscalers, DeclaredPods, RefusedScale};
+pub use scale::{AT_PRESENT_SCALE, Autoscalers, DeclaredPods, RefusedScale, Scaling};
 pub use unhealthy::{UnhealthyPod, UnhealthyReason};

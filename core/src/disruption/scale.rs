@@ -7,24 +7,34 @@ use crate::object::{
     Autoscaler, Budget, BudgetSpec, IntOrString, OwnerReference, Pod, Workload, WorkloadKind,
 };
 use crate::text::Str;
-use crate::workload::{WorkloadKey, Workloads};
+use crate::workload::Workloads;
+
+/// What follows where autoscalers cannot be read.
+pub const AT_PRESENT_SCALE: &str = "budgets are judged at the present scale alone";
 
 /// How many pods the HorizontalPodAutoscalers may give to workloads: at least, and at most.
 #[derive(Clone, Debug, Default)]
-pub struct Autoscalers(BTreeMap<WorkloadKey, (i32, i32)>);
+pub struct Autoscalers(BTreeMap<Target, (i32, i32)>);
+
+/// Namespace, API group, kind and name.
+type Target = [Str; 4];
+
+fn target(namespace: &Str, api_version: &str, kind: &str, name: &Str) -> Target {
+    let (group, _) = api_version.split_once('/').unwrap_or_default();
+    // As the same kinds were called before.
+    let group = if group == "extensions" { "apps" } else { group };
+    [namespace.clone(), group.into(), kind.into(), name.clone()]
+}
 
 impl Autoscalers {
     pub fn of<'a>(autoscalers: impl IntoIterator<Item = &'a Autoscaler>) -> Self {
-        let ranges = autoscalers.into_iter().filter_map(|autoscaler| {
-            let spec = &autoscaler.spec;
-            let target = &spec.scale_target_ref;
-            let key = WorkloadKey {
-                namespace: autoscaler.metadata.namespace.clone(),
-                kind: WorkloadKind::named(&target.api_version, &target.kind)?,
-                name: target.name.clone(),
-            };
+        let ranges = autoscalers.into_iter().map(|autoscaler| {
+            let (spec, namespace) = (&autoscaler.spec, &autoscaler.metadata.namespace);
+            let of = &spec.scale_target_ref;
             // The API server writes 1 where a manifest says nothing.
-            Some((key, (spec.min_replicas.unwrap_or(1), spec.max_replicas)))
+            let scales = (spec.min_replicas.unwrap_or(1), spec.max_replicas);
+            let target = target(namespace, &of.api_version, &of.kind, &of.name);
+            (target, scales)
         });
         Self(ranges.collect())
     }
@@ -33,14 +43,27 @@ impl Autoscalers {
         self.0.is_empty()
     }
 
-    /// The fewest and the most pods that the workload may have.
+    /// The fewest and the most pods that the workload may have. An autoscaler may scale the custom
+    /// resource above it, such as the Rollout of a ReplicaSet.
     ///
     /// Zero replicas turn an autoscaler off whose least is more (`reconcileAutoscaler` of
     /// pkg/controller/podautoscaler/horizontal.go, v1.36.3).
     pub fn scales(&self, workload: &Workload) -> (i32, i32) {
+        let (meta, kind) = (&workload.metadata, workload.kind);
+        let of = |api_version: &str, kind: &str, name| {
+            let range = self
+                .0
+                .get(&target(&meta.namespace, api_version, kind, name));
+            range.copied()
+        };
+        let own = of(kind.api_version(), kind.as_str(), &meta.name);
+        let above = || {
+            meta.controller()
+                .and_then(|o| of(&o.api_version, &o.kind, &o.name))
+        };
         let replicas = workload.replicas();
-        match self.0.get(&workload.key()) {
-            Some((least, most)) if replicas > 0 || *least == 0 => (*least, *most),
+        match own.or_else(above) {
+            Some(scales) if replicas > 0 || scales.0 == 0 => scales,
             _ => (replicas, replicas),
         }
     }
@@ -57,7 +80,44 @@ pub struct RefusedScale {
     pub always: bool,
 }
 
+/// What autoscalers make of a budget that allows nothing at the present scale.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scaling {
+    /// Whether it allows an eviction at a scale that they may choose.
+    pub allows: bool,
+    /// The end of a sentence that names the budget.
+    pub says: String,
+}
+
 impl Budget {
+    /// What the autoscalers make of it, where they may change the scale of these pods.
+    pub fn scaling(
+        &self,
+        pods: &[&Pod],
+        workloads: &Workloads,
+    ) -> Result<Option<Scaling>, CountError> {
+        let present = scale_of(pods, workloads, Workload::replicas)?;
+        let (least, most) = scales_of(pods, workloads, &workloads.autoscalers)?;
+        if (least, most) == (present, present) {
+            return Ok(None);
+        }
+        let allows = self.refuses_all(pods, most)?.is_none();
+        let says = if allows {
+            let from = self.spec.least_evictable().unwrap_or(most);
+            format!(
+                "it allows an eviction from {from} pods on, and their HorizontalPodAutoscaler may \
+                 run {least} to {most}"
+            )
+        } else {
+            format!(
+                "it can never allow an eviction at a scale of their HorizontalPodAutoscaler \
+                 ({least} to {most}): {}",
+                self.spec.remedy()
+            )
+        };
+        Ok(Some(Scaling { allows, says }))
+    }
+
     /// Whether it refuses every eviction of these pods at a scale that their workloads may have. It
     /// is the least one: what a budget allows of some pods, it allows of more.
     pub fn refused_scale(
@@ -66,8 +126,7 @@ impl Budget {
         workloads: &Workloads,
         autoscalers: &Autoscalers,
     ) -> Result<Option<RefusedScale>, CountError> {
-        let least = scale_of(pods, workloads, |workload| autoscalers.scales(workload).0)?;
-        let most = scale_of(pods, workloads, |workload| autoscalers.scales(workload).1)?;
+        let (least, most) = scales_of(pods, workloads, autoscalers)?;
         // Without a pod there is nothing to evict.
         let least = least.max(most.min(1));
         let refused = self.refuses_all(pods, least)?;
@@ -78,6 +137,17 @@ impl Budget {
             always,
         }))
     }
+}
+
+/// The fewest and the most pods that the controllers of these may have together.
+fn scales_of(
+    pods: &[&Pod],
+    workloads: &Workloads,
+    autoscalers: &Autoscalers,
+) -> Result<(i32, i32), CountError> {
+    let least = scale_of(pods, workloads, |workload| autoscalers.scales(workload).0)?;
+    let most = scale_of(pods, workloads, |workload| autoscalers.scales(workload).1)?;
+    Ok((least, most))
 }
 
 impl BudgetSpec {
@@ -272,6 +342,19 @@ mod tests {
             let first = (1..=130).find(|scale| allowed(&budget, *scale) > 0);
             prop_assert_eq!(budget.spec.least_evictable(), first);
         }
+    }
+
+    #[test]
+    fn a_replica_set_has_the_scales_of_its_rollout() {
+        let mut replicas = workload(WorkloadKind::ReplicaSet, "web-5d4f", 2);
+        let mut autoscaler = autoscaler("web", Some(1), 4);
+        let target = &mut autoscaler.spec.scale_target_ref;
+        (target.api_version, target.kind) = ("argoproj.io/v1alpha1".into(), "Rollout".into());
+        let scales = |workload: &Workload| Autoscalers::of([&autoscaler]).scales(workload);
+        assert_eq!(scales(&replicas), (2, 2));
+        let rollout = crate::fixtures::owner("argoproj.io/v1alpha1", "Rollout", "web");
+        replicas.metadata.owner_references.push(rollout);
+        assert_eq!(scales(&replicas), (1, 4));
     }
 
     #[test]

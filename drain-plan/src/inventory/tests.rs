@@ -4,6 +4,7 @@ use super::*;
 use crate::behavior::BehaviorSource;
 use crate::fixtures::{budget, owner, pod, workload};
 use crate::options::PodFilter;
+use nodelife_core::disruption::Autoscalers;
 use nodelife_core::object::{Budget, Condition, EmptyDir, Volume, WorkloadKind};
 use nodelife_core::operator::OperatorObjects;
 
@@ -228,6 +229,61 @@ fn a_budget_that_can_never_allow_is_impossible() {
         "budget default/web (minAvailable: 3) needs 3 healthy pods of 3: \
          it can never allow an eviction at this scale"
     );
+}
+
+/// Three pods of a ReplicaSet that an autoscaler may give other scales.
+fn judge_scaled(needs: i32, (least, most): (i32, i32)) -> InventoryItem {
+    let autoscaler = serde_json::json!({
+        "metadata": {"namespace": "default", "name": "web"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"},
+            "minReplicas": least, "maxReplicas": most,
+        },
+    });
+    let mut workloads = workloads();
+    workloads.autoscalers = Autoscalers::of([&serde_json::from_value(autoscaler).unwrap()]);
+    let budgets = Budgets::of([budget("web", 0, 3, needs)]);
+    let context = InventoryContext {
+        budgets: &budgets,
+        workloads: &workloads,
+        operators: &OperatorObjects::default(),
+        essential: &BTreeMap::new(),
+        pods: &[],
+        now: Timestamp::UNIX_EPOCH,
+    };
+    inspect(&pod("a", "n"), &PodPolicy::default(), context)
+}
+
+#[test]
+fn what_a_budget_allows_at_a_scale_of_an_autoscaler_is_not_given_up() {
+    let waits = judge_scaled(3, (1, 5));
+    assert!(
+        matches!(
+            waits.verdict,
+            PodVerdict::Evict(EvictionDecision::Refused { .. })
+        ),
+        "{waits:?}"
+    );
+    let says = "budget default/web (minAvailable: 3) needs 3 healthy pods of 3: it allows an eviction \
+                from 4 pods on, and their HorizontalPodAutoscaler may run 1 to 5";
+    assert_eq!(waits.warnings, [says]);
+    assert_eq!(waits.at_scale.unwrap().to_string(), says);
+}
+
+#[test]
+fn what_a_budget_allows_at_no_scale_of_an_autoscaler_is_impossible() {
+    let says = |needs, scales| match judge_scaled(needs, scales).verdict {
+        PodVerdict::Impossible(why) => why.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        says(6, (1, 5)),
+        "budget default/web (minAvailable: 6) needs 6 healthy pods of 3: it can never allow an \
+         eviction at a scale of their HorizontalPodAutoscaler (1 to 5): set maxUnavailable: 1, or \
+         run at least 7 pods"
+    );
+    // It may change nothing.
+    assert!(says(3, (3, 3)).ends_with("it can never allow an eviction at this scale"));
 }
 
 #[test]

@@ -300,17 +300,20 @@ impl DrainPlan {
     /// Lets a pod go after all that cannot be evicted as things are, since the drain will change
     /// them: `how` says what it does.
     pub fn relieve(&mut self, uid: &str, how: &str) {
-        if self.impossible.remove(uid).is_none() {
+        let Some(why) = self.impossible.remove(uid) else {
             return;
-        }
+        };
+        let (why, held) = (why.to_string(), self.impossible.values());
+        let held = held.filter(|why| !why.may_be_scaled()).count();
         self.waves = self.waves.map(|waves| waves.max(1));
-        self.no_estimate
-            .retain(|why| !why.ends_with("cannot be evicted") && !why.ends_with(how));
-        self.no_estimate.push(match self.impossible.len() {
+        self.no_estimate.retain(|one| {
+            !one.ends_with("cannot be evicted") && !one.ends_with(how) && *one != why
+        });
+        self.no_estimate.push(match held {
             0 => format!("how long it takes is not known where a pod is {how}"),
             held => format!("{} cannot be evicted", count(held, "pod")),
         });
-        let relieved = |pod: &&mut PlannedPod| pod.uid == uid && pod.action == Action::Impossible;
+        let relieved = |pod: &&mut PlannedPod| pod.uid == uid && pod.action != Action::Refuse;
         for pod in self.pods.iter_mut().filter(relieved) {
             pod.action = Action::Evict;
             pod.removed = true;
@@ -327,12 +330,11 @@ impl DrainPlan {
 }
 
 fn impossible(item: &InventoryItem) -> Option<(Str, Impossible)> {
-    match &item.verdict {
-        PodVerdict::Impossible(why) | PodVerdict::Refuse(_, Some(why)) => {
-            Some((item.pod.metadata.uid.clone(), why.clone()))
-        }
-        _ => None,
-    }
+    let why = match &item.verdict {
+        PodVerdict::Impossible(why) | PodVerdict::Refuse(_, Some(why)) => why,
+        _ => item.at_scale.as_ref()?,
+    };
+    Some((item.pod.metadata.uid.clone(), why.clone()))
 }
 
 /// The milliseconds until the last pod of each node has to be gone that terminates already.

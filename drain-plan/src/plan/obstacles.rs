@@ -42,6 +42,9 @@ pub(super) fn obstacles(
     for item in items {
         let text = match &item.verdict {
             PodVerdict::Await(reason) => awaited(item, reason, now),
+            PodVerdict::Evict(_) if item.at_scale.is_some() => {
+                item.at_scale.as_ref().map(ToString::to_string)
+            }
             PodVerdict::Evict(decision) if !options.eviction.disable_eviction => {
                 blocked(item, decision, budgets, context, now)
             }

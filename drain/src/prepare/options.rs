@@ -166,7 +166,9 @@ impl DrainRequest {
             given_up: if options.wait_for_impossible {
                 BTreeMap::new()
             } else {
-                plan.impossible.clone()
+                let mut given_up = plan.impossible.clone();
+                given_up.retain(|_, why| !why.may_be_scaled());
+                given_up
             },
             wait_for_rights: self.shared.is_some(),
             deadline: deadline(self.end, cluster),

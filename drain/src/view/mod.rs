@@ -14,7 +14,8 @@ use std::sync::Arc;
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::disruption::{
-    BudgetRefusal, Budgets, EvictionDecision, ImplicitBudget, decide, keeps_replicas,
+    AT_PRESENT_SCALE, Autoscalers, BudgetRefusal, Budgets, EvictionDecision, ImplicitBudget,
+    decide, keeps_replicas,
 };
 use nodelife_core::object::{Node, Pod, WorkloadKind, claims};
 use nodelife_core::operator::{self, OperatorObjects};
@@ -139,7 +140,19 @@ impl ClusterView {
         let known = self.objects.as_ref();
         let known = known.map(|objects| (&objects.pods[..], &objects.nodes[..]));
         self.store.operators = operators::read(cluster, &sources, known).await;
+        if !self.exhausted.is_empty() {
+            self.load_autoscalers(cluster, reporter).await;
+        }
         self.load_workloads(cluster, watches, reporter).await
+    }
+
+    /// Reads what may change the scales by which budgets are judged.
+    async fn load_autoscalers(&mut self, cluster: &Cluster, reporter: &mut dyn Reporter) {
+        let filter = in_namespaces(&self.exhausted);
+        match cluster.list(&listing::AUTOSCALERS, &filter, |_| {}).await {
+            Ok(listed) => self.store.workloads.autoscalers = Autoscalers::of(&listed.items),
+            Err(why) => reporter.note(format_args!("{AT_PRESENT_SCALE}: {why}")),
+        }
     }
 
     /// The scene that a snapshot holds.
@@ -358,10 +371,7 @@ impl ClusterView {
             else {
                 continue;
             };
-            let filter = match namespaces.iter().next() {
-                Some(only) if namespaces.len() == 1 => in_namespace(only),
-                _ => ListFilter::default(),
-            };
+            let filter = in_namespaces(&namespaces);
             let met = match watches.as_deref_mut() {
                 // How many of its pods are Ready is followed through the drain.
                 Some(watches) if keeps_replicas(kind) => {
@@ -445,6 +455,14 @@ impl ClusterView {
             .map(|pod| ((&pod.metadata.namespace, &pod.metadata.uid), pod))
             .collect();
         known.into_values().cloned().collect()
+    }
+}
+
+/// Those of the only namespace, or of all.
+fn in_namespaces(namespaces: &BTreeSet<Str>) -> ListFilter {
+    match namespaces.iter().next() {
+        Some(only) if namespaces.len() == 1 => in_namespace(only),
+        _ => ListFilter::default(),
     }
 }
 

@@ -60,6 +60,54 @@ budgets:
     );
 }
 
+/// The only pod of a ReplicaSet, of which an autoscaler may run three.
+#[test]
+fn a_plan_from_a_file_knows_the_scales_of_autoscalers() {
+    let file = fs::read_to_string(root().join(DRAIN)).unwrap();
+    let pod = "- metadata:
+    {name: lone, namespace: shop, uid: lone, labels: {app: lone}, ownerReferences:
+      [{apiVersion: apps/v1, kind: ReplicaSet, name: lone, uid: set, controller: true}]}
+  spec: {nodeName: old}
+  status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}
+budgets:
+- metadata: {name: lone, namespace: shop, uid: budget-lone, generation: 1}
+  spec: {minAvailable: LEAST, selector: {matchLabels: {app: lone}}}
+  status: {observedGeneration: 1, disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: LEAST, expectedPods: 1}
+";
+    let set = "autoscalers:
+- metadata: {name: lone, namespace: shop}
+  spec: {scaleTargetRef: {apiVersion: apps/v1, kind: ReplicaSet, name: lone}, maxReplicas: 3}
+workloads:
+- kind: ReplicaSet
+  metadata: {name: lone, namespace: shop, uid: set}
+  spec: {replicas: 1}
+";
+    let file = file.replacen("budgets:\n", pod, 1);
+    let file = file.replacen("workloads:\n", set, 1);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scaled.yaml");
+    for (least, is_never, says) in [
+        (
+            "1",
+            false,
+            "it allows an eviction from 2 pods on, and their HorizontalPodAutoscaler may run 1 to 3",
+        ),
+        (
+            "3",
+            true,
+            "it can never allow an eviction at a scale of their HorizontalPodAutoscaler (1 to 3)",
+        ),
+    ] {
+        fs::write(&path, file.replace("LEAST", least)).unwrap();
+        let words = ["drain", "old", "--force", "-f", path.to_str().unwrap()];
+        let output = crate::nodelife(&words).output().unwrap();
+        let shown = show(&output);
+        assert_eq!(output.status.code() == Some(7), is_never, "{shown}");
+        assert!(shown.contains(says), "{shown}");
+        assert!(!shown.contains("at the present scale alone"), "{shown}");
+    }
+}
+
 #[test]
 fn a_plan_without_budgets_says_so() {
     let file = fs::read_to_string(root().join(DRAIN)).unwrap();

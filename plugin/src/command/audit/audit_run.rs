@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use nodelife_audit::kubelet_start::Target;
 use nodelife_audit::{Input, Rule, Selection, Severity, Tool};
 use nodelife_cluster::write_whole;
+use nodelife_core::disruption::AT_PRESENT_SCALE;
 use nodelife_core::format::{count, list};
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
@@ -194,9 +195,7 @@ impl AuditRun {
             self.args.input.files.is_empty() && wanted.sources().contains(&Source::Autoscalers);
         let why = snapshot.missing.get(&Source::Autoscalers);
         if let Some(why) = why.filter(|_| is_asked && !snapshot.budgets.is_empty()) {
-            printer.note(format_args!(
-                "budgets are judged at the present scale alone: {why}"
-            ));
+            printer.note(format_args!("{AT_PRESENT_SCALE}: {why}"));
         }
         warn_unknown_label(&self.args, &snapshot, printer);
         let audit = self.judge(&snapshot, self.input.clone());

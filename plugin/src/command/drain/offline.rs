@@ -2,6 +2,8 @@
 
 use anyhow::bail;
 use jiff::Timestamp;
+use nodelife_core::disruption::AT_PRESENT_SCALE;
+use nodelife_core::object::Budget;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 use nodelife_drain::{Prepared, plan_snapshot};
@@ -61,5 +63,11 @@ pub(in crate::command) fn warn_missing(snapshot: &Snapshot, printer: &mut Printe
                 source.noun()
             ));
         }
+    }
+    if let Some(why) = snapshot.why_missing(Source::Autoscalers)
+        && snapshot.budgets.iter().any(Budget::is_exhausted)
+    {
+        let noun = Source::Autoscalers.noun();
+        printer.note(format_args!("{AT_PRESENT_SCALE}: {noun}: {why}"));
     }
 }

@@ -20,12 +20,13 @@ use crate::report::{input_flags, quoted};
 /// Kind of the document.
 const KIND: &str = "DrainableReport";
 
-const SOURCES: [Source; 5] = [
+const SOURCES: [Source; 6] = [
     Source::Nodes,
     Source::Pods,
     Source::Budgets,
     Source::Workloads,
     Source::Volumes,
+    Source::Autoscalers,
 ];
 
 /// The data without which no answer is true.

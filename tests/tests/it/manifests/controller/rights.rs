@@ -53,6 +53,7 @@ const OF_MAINTENANCE: &[&str] = &[
     "deployments.apps [] [] [get list]",
     "events [] [] [list]",
     "events.events.k8s.io [] [] [create]",
+    "horizontalpodautoscalers.autoscaling [] [] [list]",
     "jobs.batch [] [] [get list]",
     "mutatingwebhookconfigurations.admissionregistration.k8s.io [] [] [list]",
     "nodemaintenances.nodelife.dev [] [] [delete list patch watch]",
