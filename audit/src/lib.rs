@@ -51,8 +51,8 @@ pub use report::{
 };
 pub use rule::{Check, Rule};
 pub use rules::{
-    GROUPS, Group, UPGRADE, all, find, find_group, overdue_taints, removed, removed_in, unknown,
-    without_target,
+    CHECK_CONTROLLER, GROUPS, Group, UPGRADE, all, find, find_group, overdue_taints, removed,
+    removed_in, unknown, without_target,
 };
 pub use selection::{Selection, Severities};
 

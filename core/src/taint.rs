@@ -138,6 +138,37 @@ pub fn toleration_time<'a>(
     least
 }
 
+/// When a pod is deleted from a node that got these taints, each at its time, in their order; none:
+/// never.
+///
+/// The time that was set first stays, whatever toleration a later taint uses: a taint that takes the
+/// place of another does not begin anew (`processPodOnNode`,
+/// `pkg/controller/tainteviction/taint_eviction.go`, v1.37.2). It goes where a taint is not tolerated
+/// at all, or all that are there are tolerated for ever.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "seconds of tolerations are small"
+)]
+pub fn eviction_time(taints: &[(f64, &Taint)], tolerations: &[Toleration]) -> Option<f64> {
+    let mut due: Option<f64> = None;
+    for (place, (at, _)) in taints.iter().enumerate() {
+        if due.is_some_and(|due| due <= *at) {
+            break;
+        }
+        // Taints of one update count together.
+        if taints.get(place + 1).is_some_and(|(next, _)| next <= at) {
+            continue;
+        }
+        let there = taints.iter().take(place + 1).map(|(_, taint)| *taint);
+        due = match toleration_time(there, tolerations) {
+            TolerationTime::Forever => None,
+            TolerationTime::Seconds(0) => Some(*at),
+            TolerationTime::Seconds(seconds) => due.or(Some(at + seconds as f64)),
+        };
+    }
+    due
+}
+
 /// The first taint with one of `effects` that `tolerations` do not tolerate
 /// (`FindMatchingUntoleratedTaint`).
 pub fn untolerated<'a>(
@@ -247,5 +278,27 @@ mod tests {
         assert!(suppresses_default(&[odd], NOT_READY));
         let schedule = toleration(NOT_READY, "Exists", NO_SCHEDULE, None);
         assert!(!suppresses_default(&[schedule], NOT_READY));
+    }
+
+    #[test]
+    fn the_time_that_was_set_first_stays() {
+        let [not_ready, unreachable, other] =
+            ["not-ready", "unreachable", "other"].map(|key| no_execute(key));
+        let tolerations = [
+            toleration("not-ready", "Exists", NO_EXECUTE, Some(300)),
+            toleration("unreachable", "Exists", NO_EXECUTE, Some(60)),
+        ];
+        let due = |taints: &[(f64, &Taint)]| eviction_time(taints, &tolerations);
+        assert_eq!(due(&[]), None);
+        assert_eq!(due(&[(10.0, &not_ready)]), Some(310.0));
+        assert_eq!(
+            due(&[(10.0, &not_ready), (20.0, &unreachable)]),
+            Some(310.0)
+        );
+        assert_eq!(due(&[(10.0, &not_ready), (10.0, &unreachable)]), Some(70.0));
+        assert_eq!(due(&[(10.0, &not_ready), (20.0, &other)]), Some(20.0));
+        assert_eq!(due(&[(10.0, &not_ready), (900.0, &other)]), Some(310.0));
+        let always = [toleration("", "Exists", "", None)];
+        assert_eq!(eviction_time(&[(10.0, &other)], &always), None);
     }
 }

@@ -22,6 +22,7 @@ mod volume;
 mod zone;
 
 pub use removed::{removed, removed_in};
+pub(crate) use taint::untainted;
 
 use std::collections::BTreeMap;
 
@@ -102,6 +103,10 @@ pub(super) fn judges_manifests(rule: &Rule) -> bool {
 pub(super) fn judges_kubelet_files(rule: &Rule) -> bool {
     ["NL-UPG-001", "NL-UPG-002", "NL-UPG-003"].contains(&rule.id)
 }
+
+/// What to do about a taint or a deletion that is overdue.
+pub const CHECK_CONTROLLER: &str = "Check kube-controller-manager: does it run, is it the leader, and \
+                                    is node-lifecycle-controller enabled?";
 
 /// By how many seconds the longest overdue taint of each zone is late.
 pub fn overdue_taints(context: &Context<'_>) -> BTreeMap<ZoneKey, i64> {

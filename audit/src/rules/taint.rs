@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::CHECK_CONTROLLER;
 use crate::context::belongs_to_node;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::{Node, NodeCondition, Taint};
@@ -194,10 +195,7 @@ fn not_evicted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
         let found = found
             .and("kube-controller-manager should have set it {overdue} ago")
             .with("overdue", Fact::seconds(overdue));
-        return Some(found.fix(
-            "Check kube-controller-manager: does it run, is it the leader, and is \
-             node-lifecycle-controller enabled?",
-        ));
+        return Some(found.fix(CHECK_CONTROLLER));
     }
     let found = if context.zones.all_fully_disrupted {
         found.and("every zone is in full disruption, so evictions have stopped")

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use nodelife_audit::kubelet_start::Target;
-use nodelife_audit::{Selection, failure};
+use nodelife_audit::{Context, Selection, failure};
 use nodelife_core::allocatable;
 use nodelife_core::allocatable::provider::{NodeSize, Provider};
 use nodelife_core::go_duration::GoDuration;
@@ -98,14 +98,14 @@ fn look_at(snapshot: &Snapshot) {
     );
     let settings = Settings::for_version(snapshot.server_version.as_deref());
     ZoneReport::of(&snapshot.nodes, &settings, snapshot.taken_at);
+    let now = snapshot.taken_at.unwrap_or_default();
+    let context = Context::new(snapshot, Some(settings), now);
     for node in &snapshot.nodes {
         let pods = || {
             let pods = snapshot.pods.iter();
             pods.filter(|pod| pod.spec.node_name == node.metadata.name)
         };
-        let lease = snapshot.leases.first();
-        let now = snapshot.taken_at.unwrap_or_default();
-        failure::timeline(node, &snapshot.nodes, lease, Some(pods()), &settings, now);
+        failure::timeline(&context, node);
         if let Some(known) = snapshot.kubelet_configs.get(&node.metadata.name) {
             allocatable::of_node(node, known);
             shutdown::of_node(node, known, pods());

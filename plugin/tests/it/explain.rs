@@ -296,13 +296,18 @@ fn a_taint_that_should_be_there_is_overdue() {
     let list = serde_json::json!({"apiVersion": "v1", "kind": "NodeList", "items": items});
     let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
     fs::write(&file, list.to_string()).unwrap();
-    let text = stdout(
-        &["explain", "zones", "-f", file.path().to_str().unwrap()],
-        0,
-    );
-    assert!(text.contains("overdue by 19m"), "{text}");
-    assert!(
-        text.contains("kube-controller-manager should have set"),
-        "{text}"
-    );
+    let file = file.path().to_str().unwrap();
+    for (words, status) in [
+        (&["explain", "zones", "-f", file][..], 0),
+        (&["explain", "failure", "node-0", "-f", file], 0),
+        (&["audit", "node-0", "-f", file, "--rule=HB"], 3),
+    ] {
+        let text = stdout(words, status);
+        assert!(text.contains("overdue by 19m"), "{text}");
+    }
+    for topic in [&["zones"][..], &["failure", "node-0"]] {
+        let text = stdout(&[&["explain"], topic, &["-f", file]].concat(), 0);
+        let check = "Check kube-controller-manager: does it run";
+        assert!(text.contains(check), "{text}");
+    }
 }

@@ -6,10 +6,11 @@ use super::registration::{is_registered_anew, never_posted};
 use super::shutdown::is_out_of_service;
 use super::taint::{is_before, untainted};
 use crate::context::{belongs_to_node, requested};
+use crate::failure::is_bound;
 use crate::{
     Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement, kubelet_config,
 };
-use nodelife_core::object::{Node, Pod};
+use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint::OUT_OF_SERVICE;
 use nodelife_core::zone::ZoneKey;
@@ -266,32 +267,6 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
         found = found.and("; without a providerID, no cloud controller deletes the Node object");
     }
     Some(with_status_without_lease(found, context, node))
-}
-
-/// Whether a replacement of the pod waits until the volumes of the pod are detached: not where other
-/// nodes may use them too, unless it is a StatefulSet's, which first waits until the pod is gone.
-fn is_bound(context: &Context<'_>, pod: &Pod) -> bool {
-    let in_order = pod
-        .metadata
-        .controller()
-        .is_some_and(|owner| owner.kind == "StatefulSet");
-    let is_shared = |claim: &str| {
-        let mut volumes = context.snapshot.volumes.iter().flatten();
-        volumes.any(|volume| {
-            let of = volume.spec.claim_ref.as_ref();
-            let mut modes = volume.spec.access_modes.iter();
-            of.is_some_and(|of| of.namespace == pod.metadata.namespace && of.name == *claim)
-                && modes.any(|mode| mode.ends_with("Many"))
-        })
-    };
-    let claims = pod
-        .spec
-        .volumes
-        .iter()
-        .filter_map(|v| v.persistent_volume_claim.as_ref());
-    claims
-        .into_iter()
-        .any(|claim| in_order || !is_shared(&claim.claim_name))
 }
 
 /// Adds whether and when the `NoExecute` taint comes.

@@ -4,23 +4,26 @@ use std::io::Write as _;
 
 use clap::Args;
 use jiff::Timestamp;
-use nodelife_audit::failure::{self, Failure, FailureTimeline};
+use nodelife_audit::Context;
+use nodelife_audit::failure::{self, Failure, FailureTimeline, Replacement};
 use nodelife_core::format::duration;
 use nodelife_core::snapshot::Source;
+use nodelife_core::zone::ZoneState;
 
-use super::zones::ControllerArgs;
+use super::zones::{ALL_DISRUPTED, ControllerArgs};
 use crate::cli::{
     ClusterArgs, ConfigzArgs, ExplainFormat, InputArgs, NodeArgs, Output, OutputParser,
 };
 use crate::command::input::{self, Wanted};
 use crate::exit::ExitStatus;
-use crate::output::{Printer, Table};
+use crate::output::{Cell, Printer, Table, style};
 
-/// Shows what happens, second by second, if a node dies now.
+/// Shows what happens, second by second, if a node dies now, or what has happened and what will since
+/// it failed.
 #[derive(Debug, Args)]
 #[command(before_help = "\
 Examples:
-  # When are its pods deleted, which never, and when are their volumes free?
+  # When are its pods deleted, which come back elsewhere, and which never?
   kubectl nodelife explain failure worker-1
 ")]
 pub(crate) struct FailureArgs {
@@ -43,15 +46,21 @@ pub(super) async fn run(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
-    let sources = [Source::Nodes, Source::Leases, Source::Pods];
+    let sources = [Source::Nodes, Source::Leases, Source::Pods, Source::Volumes];
     let wanted = Wanted::new(sources, ConfigzArgs::default());
     let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;
     input::need_nodes(&snapshot)?;
-    let pods_not_read = snapshot.why_missing(Source::Pods);
-    if let Some(reason) = pods_not_read {
-        printer.warn(format_args!(
-            "cannot say what happens to the pods: pods not read: {reason}"
-        ));
+    let missing = sources.map(|source| Some((source, snapshot.why_missing(source)?)));
+    let missing: Vec<_> = missing.into_iter().flatten().collect();
+    for (source, why) in &missing {
+        let unknown = match source {
+            Source::Pods => "what happens to the pods",
+            Source::Volumes if !snapshot.has(Source::Pods) => continue,
+            Source::Volumes => "which pods wait for volumes",
+            _ => "when the node was heard last",
+        };
+        let noun = source.noun();
+        printer.warn(format_args!("cannot say {unknown}: {noun} not read: {why}"));
     }
     input::warn_of_parts(&snapshot, printer);
     let named = NodeArgs {
@@ -61,16 +70,9 @@ pub(super) async fn run(
     let nodes = input::select_nodes(&snapshot, &named, &args.input)?;
     let settings = args.controller.settings(snapshot.server_version.as_deref());
     let now = snapshot.taken_at.unwrap_or_else(Timestamp::now);
+    let context = Context::new(&snapshot, Some(settings), now);
     for node in nodes {
-        let name = &node.metadata.name;
-        let pods = snapshot.pods.iter();
-        let pods = pods.filter(|pod| pod.spec.node_name == *name);
-        let pods = pods_not_read.is_none().then_some(pods);
-        let lease = snapshot
-            .leases
-            .iter()
-            .find(|lease| lease.metadata.name == *name);
-        let timeline = failure::timeline(node, &snapshot.nodes, lease, pods, &settings, now);
+        let timeline = failure::timeline(&context, node);
         if timeline.since.is_some() {
             input::note_clock(&snapshot, printer);
         }
@@ -78,23 +80,31 @@ pub(super) async fn run(
             print(&timeline, now, printer)?;
         }
     }
-    Ok(ExitStatus::Done)
+    // Files say what they say; a right that is missing leaves the answer incomplete.
+    Ok(if missing.is_empty() || !args.input.files.is_empty() {
+        ExitStatus::Done
+    } else {
+        ExitStatus::Failed
+    })
 }
 
 fn print(timeline: &FailureTimeline, now: Timestamp, printer: &mut Printer) -> anyhow::Result<()> {
     let node = &timeline.node;
     let begun = match (timeline.failure, timeline.since) {
-        (Failure::Silent, Some(since)) => format!("node/{node} is silent since {since:.0}"),
-        (Failure::NotReady, Some(since)) => format!("node/{node} is not ready since {since:.0}"),
-        _ => format!("If node/{node} died now"),
+        (Failure::None, _) | (_, None) => format!("This happens if node/{node} dies now"),
+        (failure, Some(since)) => {
+            let is = match failure {
+                Failure::NotReady => "not ready",
+                _ => "silent",
+            };
+            let length = duration(now.duration_since(since).as_secs());
+            format!("node/{node} has been {is} for {length}, since {since:.0}")
+        }
     };
-    printer.paragraph(format_args!(
-        "{begun}: zone {} in state {:?}, {} taints per second, {} before it in the queue",
-        timeline.zone, timeline.zone_state, timeline.eviction_rate, timeline.queued_before,
-    ))?;
+    printer.paragraph(format_args!("{begun}. {}", of_zone(timeline)))?;
     writeln!(printer.data())?;
     let when = |after: Option<f64>, at: Option<Timestamp>| match (after, at) {
-        (_, Some(at)) => format!("{at:.0} ({})", distance(now, at)),
+        (_, Some(at)) => distance(now, at),
         (Some(after), None) => format!("{after:.0}s"),
         (None, None) => "never".to_owned(),
     };
@@ -115,15 +125,24 @@ fn print(timeline: &FailureTimeline, now: Timestamp, printer: &mut Printer) -> a
         return Ok(writeln!(printer.data(), "\nIt has no pods.")?);
     }
     writeln!(printer.data())?;
-    let mut table = Table::new([deleted, "POD", "WHY"]);
+    let mut table = Table::new([deleted, "REPLACED", "POD", "WHY"]).with_names(2);
     for pod in pods {
-        let deleted = if pod.terminating {
-            "before".to_owned()
-        } else {
-            when(pod.after_seconds, pod.at)
+        let deleted = match pod.after_seconds {
+            None if pod.terminating => "before".to_owned(),
+            None if pod.evicted => "overdue".to_owned(),
+            after => when(after, pod.at),
+        };
+        let replaced = match pod.replacement {
+            Replacement::AtOnce => Cell::styled("at once", style::GOOD),
+            Replacement::OnceGone => Cell::styled("once gone", style::WARNING),
+            Replacement::Unschedulable => Cell::styled("no node", style::ERROR),
+            Replacement::Unknown => "?".into(),
+            Replacement::WithNode => "with node".into(),
+            Replacement::Never => Cell::styled("never", style::ERROR),
         };
         table.row([
             deleted.into(),
+            replaced,
             format!("pod/{}/{}", pod.namespace, pod.name).into(),
             pod.reason.as_str().into(),
         ]);
@@ -131,13 +150,42 @@ fn print(timeline: &FailureTimeline, now: Timestamp, printer: &mut Printer) -> a
     Ok(printer.table(&table)?)
 }
 
-/// `3m ago`, or `in 3m`
+/// How fast the nodes of the zone are tainted.
+fn of_zone(timeline: &FailureTimeline) -> String {
+    let FailureTimeline {
+        zone,
+        eviction_rate: rate,
+        queued_before,
+        ..
+    } = timeline;
+    let Some(state) = timeline.zone_state else {
+        return "The input does not have all nodes: the state of its zone is not known.".to_owned();
+    };
+    let slow = match (state, *rate > 0.0) {
+        (ZoneState::FullDisruption, false) => return ALL_DISRUPTED.to_owned(),
+        (_, false) => "no node there is tainted".to_owned(),
+        (_, true) => format!("one node there is tainted every {:.0}s", 1.0 / rate),
+    };
+    let queue = match queued_before {
+        0 => String::new(),
+        more => format!(", {more} before it"),
+    };
+    format!("Zone {zone} in state {state:?}: {slow}{queue}.")
+}
+
+/// `08:23:00Z (3m ago)`, or `08:23:00Z (in 3m)`; with its date where that is another.
 fn distance(now: Timestamp, at: Timestamp) -> String {
     let seconds = at.duration_since(now).as_secs();
     let length = duration(seconds.abs());
-    if seconds > 0 {
-        format!("in {length}")
+    let date = |time: Timestamp| time.strftime("%Y-%m-%d").to_string();
+    let time = if date(now) == date(at) {
+        at.strftime("%H:%M:%SZ").to_string()
     } else {
-        format!("{length} ago")
+        format!("{at:.0}")
+    };
+    if seconds > 0 {
+        format!("{time} (in {length})")
+    } else {
+        format!("{time} ({length} ago)")
     }
 }

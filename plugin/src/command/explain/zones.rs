@@ -80,6 +80,10 @@ impl ControllerArgs {
     }
 }
 
+/// Of a cluster without a zone that has a Ready node.
+pub(super) const ALL_DISRUPTED: &str = "Every zone is in full disruption: the controller assumes that \
+                                        it is the fault itself and taints no node.";
+
 fn whole_seconds(text: &str) -> Result<u32, String> {
     u32::try_from(go_duration(text)?.as_secs()).map_err(|_| format!("{text} is too long"))
 }
@@ -136,16 +140,13 @@ fn print(
     writeln!(printer.data())?;
     let unknown: usize = report.zones.iter().map(|zone| zone.unknown).sum();
     if report.all_fully_disrupted && unknown == 0 {
-        printer.paragraph(
-            "Every zone is in full disruption: the controller assumes that it is the fault itself \
-             and taints no node.",
-        )?;
+        printer.paragraph(ALL_DISRUPTED)?;
     }
     if !overdue.is_empty() {
-        printer.paragraph(
-            "kube-controller-manager should have set the overdue taints: does it run, is it the \
-             leader, and is node-lifecycle-controller enabled?",
-        )?;
+        printer.paragraph(format_args!(
+            "kube-controller-manager should have set the overdue taints. {}",
+            nodelife_audit::CHECK_CONTROLLER
+        ))?;
     }
     if !report.excluded.is_empty() {
         printer.paragraph(format_args!(
