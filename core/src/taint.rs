@@ -163,7 +163,7 @@ pub fn eviction_time(taints: &[(f64, &Taint)], tolerations: &[Toleration]) -> Op
         due = match toleration_time(there, tolerations) {
             TolerationTime::Forever => None,
             TolerationTime::Seconds(0) => Some(*at),
-            TolerationTime::Seconds(seconds) => due.or(Some(at + seconds as f64)),
+            TolerationTime::Seconds(seconds) => due.or_else(|| Some(at + seconds as f64)),
         };
     }
     due
@@ -282,8 +282,7 @@ mod tests {
 
     #[test]
     fn the_time_that_was_set_first_stays() {
-        let [not_ready, unreachable, other] =
-            ["not-ready", "unreachable", "other"].map(|key| no_execute(key));
+        let [not_ready, unreachable, other] = ["not-ready", "unreachable", "other"].map(no_execute);
         let tolerations = [
             toleration("not-ready", "Exists", NO_EXECUTE, Some(300)),
             toleration("unreachable", "Exists", NO_EXECUTE, Some(60)),

@@ -319,7 +319,6 @@ fn what_takes_the_place_of_each_pod() {
         pod.spec.volumes.push(Volume {
             persistent_volume_claim: Some(ClaimSource {
                 claim_name: claim.into(),
-                ..ClaimSource::default()
             }),
             ..Volume::default()
         });

@@ -215,7 +215,10 @@ fn a_file_of_a_kubelet_is_judged_for_the_version() {
             "topologyManagerPolicy: bogus",
             "topologyManagerPolicy \"bogus\"",
         ),
-        ("podPidsLimit: '5'", "podPidsLimit: \"5\" is no int64"),
+        (
+            "podPidsLimit: '5'",
+            "podPidsLimit: \"5\" is not of type int64",
+        ),
         ("systemReserved: [", "line 4"),
     ] {
         let text = kubelet(more, &[], "1.37");

@@ -82,14 +82,6 @@ pub(crate) struct KubeletFlags {
 }
 
 impl KubeletFlags {
-    fn are_given(&self) -> bool {
-        let reserved = self
-            .kube_reserved
-            .as_ref()
-            .or(self.system_reserved.as_ref());
-        self.eviction_hard.is_some() || reserved.is_some()
-    }
-
     fn apply(&self, configuration: &mut KubeletConfiguration) -> anyhow::Result<()> {
         if let Some(thresholds) = &self.eviction_hard {
             configuration.set_eviction_hard(thresholds)?;
