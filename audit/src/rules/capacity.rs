@@ -7,7 +7,6 @@ use crate::headroom::Headroom;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
-use nodelife_core::zone::ZoneKey;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -77,18 +76,6 @@ pub(super) const RULES: &[Rule] = &[
         link: "https://kubernetes.io/docs/concepts/storage/storage-limits/",
         check: Check::All(volume_limit),
     },
-    Rule {
-        id: "NL-CAP-013",
-        severity: Severity::Info,
-        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
-        title: "the other zones cannot take over the pods of a lost zone",
-        why: "The requests of all workloads exceed the Allocatable of the other zones. If the \
-              zone fails, some pods stay Pending. The actual shortage can be larger: volumes that \
-              are bound to their zone are not counted.",
-        fix: "Keep enough free capacity for one zone, or decide which workloads may stay Pending.",
-        link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/",
-        check: Check::Cluster(no_zone_headroom),
-    },
 ];
 
 fn overcommitted(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
@@ -132,19 +119,6 @@ fn no_headroom(context: &Context<'_>, findings: &mut Findings<'_>) {
         if let Some(left) = headroom.short_without(|node| node.metadata.name == *name) {
             let found = FindingBuilder::cluster(headroom.say(name, left));
             findings.push(found.inferred());
-        }
-    }
-}
-
-fn no_zone_headroom(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for headroom in Headroom::all(context) {
-        for zone in context.zones.zones.iter().filter(|z| !z.key.is_empty()) {
-            let lost = |node: &Node| ZoneKey::of(&node.metadata.labels) == zone.key;
-            if let Some(left) = headroom.short_without(lost) {
-                let says = headroom.say(&zone.key.to_string(), left);
-                let found = FindingBuilder::zone(context, &zone.key, says);
-                findings.push(found.inferred());
-            }
         }
     }
 }

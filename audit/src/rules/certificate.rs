@@ -1,6 +1,5 @@
 //! CRT: certificates and the kubelet's own API.
 
-use crate::pools::counts;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::object::{ClusterRole, Node, SigningRequest};
@@ -40,17 +39,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Approve them, or run an approver (kubelet-csr-approver, or your cloud provider's).",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/",
         check: Check::All(serving_pending),
-    },
-    Rule {
-        id: "NL-CRT-004",
-        severity: Severity::Warning,
-        sources: &[Source::SigningRequests],
-        title: "a node requests certificates repeatedly",
-        why: "Its requests are denied, or the signed certificates are in a form that the kubelet \
-              does not accept.",
-        fix: "Check the kubelet's log and the conditions of the requests.",
-        link: "https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/",
-        check: Check::All(again),
     },
     Rule {
         id: "NL-CRT-006",
@@ -135,21 +123,6 @@ fn pending(context: &Context<'_>, signer: &str, findings: &mut Findings<'_>) {
             let found = found.on(node).with("node", Fact::name(node));
             findings.push(found.with("age", Fact::seconds(age)));
         }
-    }
-}
-
-fn again(context: &Context<'_>, findings: &mut Findings<'_>) {
-    const HOUR: i64 = 3600;
-    const OFTEN: usize = 5;
-    let of_nodes = requests(context).filter(|request| {
-        let age = context.age(&request.metadata);
-        age.is_some_and(|age| age <= HOUR) && request.spec.username.starts_with("system:node:")
-    });
-    let counts = counts(of_nodes.map(node_of)).into_iter();
-    for (node, count) in counts.filter(|(_, count)| *count > OFTEN) {
-        let says = "{requests} requests within an hour";
-        let found = FindingBuilder::named("Node", node, says).on(node);
-        findings.push(found.with("requests", count));
     }
 }
 

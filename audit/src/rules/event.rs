@@ -10,18 +10,6 @@ use nodelife_core::snapshot::Source;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
-        id: "NL-EVT-003",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Events],
-        title: "the kubelet cannot read the size of its image file system",
-        why: "The container runtime reports a capacity of 0. Until it reports another, the kubelet \
-              removes no unused images, and does not notice that the disk is full. Once at startup \
-              is normal.",
-        fix: "Check the container runtime's log and the file system with its images.",
-        link: "https://kubernetes.io/docs/concepts/architecture/garbage-collection/",
-        check: Check::All(no_image_capacity),
-    },
-    Rule {
         id: "NL-EVT-004",
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Events],
@@ -106,19 +94,6 @@ fn report(
             findings.push(found.with("last", Fact::seconds(last)));
         }
     }
-}
-
-/// `images/image_gc_manager.go` reports it every five minutes.
-fn no_image_capacity(context: &Context<'_>, findings: &mut Findings<'_>) {
-    const LASTING: i64 = 3;
-    let says = "the kubelet reports InvalidDiskCapacity, {times} times, the last time {last} ago";
-    report(
-        context,
-        findings,
-        "InvalidDiskCapacity",
-        says,
-        |seen, last| seen.repeated >= LASTING && last <= RECENT,
-    );
 }
 
 /// `images/image_gc_manager.go` (v1.33.13 to v1.37.2) reports it after each attempt, every five

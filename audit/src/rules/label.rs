@@ -42,17 +42,6 @@ pub(super) const RULES: &[Rule] = &[
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-kubernetes-io-exclude-from-external-load-balancers",
         check: Check::Machine(excluded_traffic),
     },
-    Rule {
-        id: "NL-LBL-008",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the node has no machine type label",
-        why: "Autoscalers and cost reports use node.kubernetes.io/instance-type. Other nodes have \
-              it.",
-        fix: "Check the cloud controller.",
-        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#nodekubernetesioinstance-type",
-        check: Check::All(no_type),
-    },
 ];
 
 fn has(node: &Node, stable: &str, beta: &str) -> bool {
@@ -121,17 +110,4 @@ fn excluded_traffic<'a>(context: &Context<'a>, node: &'a Node) -> Option<Finding
     (old && node.metadata.labels.contains_key(key)).then(|| {
         FindingBuilder::node(node, "{label} on a node that takes workloads").with("label", key)
     })
-}
-
-fn no_type(context: &Context<'_>, findings: &mut Findings<'_>) {
-    const KEY: &str = "node.kubernetes.io/instance-type";
-    let has = |node: &Node| node.metadata.labels.contains_key(KEY);
-    if !context.nodes().any(has) {
-        return;
-    }
-    for node in context.machines() {
-        if !has(node) && !node.spec.provider_id.is_empty() {
-            findings.push(FindingBuilder::node(node, "no label {label}").with("label", KEY));
-        }
-    }
 }

@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 
-use crate::pools::counts;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::{Node, Pod};
 use nodelife_core::scheduling::Placement;
@@ -40,18 +39,6 @@ pub(super) const RULES: &[Rule] = &[
               node, delete the Node object, or use the out-of-service taint.",
         link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination",
         check: Check::All(not_stopping),
-    },
-    Rule {
-        id: "NL-POD-003",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
-        title: "many failed pods remain on the node",
-        why: "The kubelet repeatedly rejected or evicted them. Kubernetes deletes failed pods \
-              only when there are more than 12500 in the cluster.",
-        fix: "Check their reasons, then delete them: kubectl delete pods --field-selector \
-              status.phase=Failed",
-        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-garbage-collection",
-        check: Check::Node(failed),
     },
     Rule {
         id: "NL-POD-004",
@@ -161,24 +148,6 @@ fn not_stopping(context: &Context<'_>, findings: &mut Findings<'_>) {
         let found = FindingBuilder::pod(pod, says).with("seconds", Fact::seconds(late));
         findings.push(found.with("node", Fact::name(&node.metadata.name)));
     }
-}
-
-fn failed<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    const MANY: usize = 20;
-    let pods = context.pods_on(&node.metadata.name).iter();
-    let failed = pods.filter(|pod| pod.status.phase == "Failed");
-    let reasons = counts(failed.map(|pod| pod.status.reason.as_str()));
-    let total: usize = reasons.values().sum();
-    (total > MANY).then(|| {
-        let named = |reason: &'a str| if reason.is_empty() { "failed" } else { reason };
-        let reasons = reasons
-            .iter()
-            .map(|(reason, n)| format!("{} {n}", named(reason)));
-        let reasons: Vec<_> = reasons.collect();
-        FindingBuilder::node(node, "{pods} failed pods: {reasons}")
-            .with("pods", total)
-            .with("reasons", Fact::name(&reasons.join(", ")))
-    })
 }
 
 fn ready_on_dead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {

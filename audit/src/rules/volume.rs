@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
-use nodelife_core::object::{PersistentVolume, Pod, VolumeAttachment};
+use nodelife_core::object::{PersistentVolume, VolumeAttachment};
 use nodelife_core::snapshot::Source;
 
 pub(super) const RULES: &[Rule] = &[
@@ -27,22 +27,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Read the driver's error and the CSI controller's log.",
         link: "https://kubernetes.io/docs/concepts/storage/volumes/#csi",
         check: Check::All(stuck_detach),
-    },
-    Rule {
-        id: "NL-VOL-003",
-        severity: Severity::Warning,
-        sources: &[
-            Source::Nodes,
-            Source::Pods,
-            Source::AllPods,
-            Source::Volumes,
-            Source::VolumeAttachments,
-        ],
-        title: "a volume is attached to a node where no pod uses it",
-        why: "It counts towards the node's volume limit, and other nodes cannot use it.",
-        fix: "Check the attach-detach controller, which should detach unused volumes.",
-        link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
-        check: Check::All(unused),
     },
     Rule {
         id: "NL-VOL-005",
@@ -119,35 +103,6 @@ fn volumes<'a>(context: &Context<'a>) -> HashMap<&'a str, &'a PersistentVolume> 
     volumes
         .map(|volume| (volume.metadata.name.as_str(), volume))
         .collect()
-}
-
-fn unused(context: &Context<'_>, findings: &mut Findings<'_>) {
-    const SETTLED: i64 = 600;
-    let volumes = volumes(context);
-    for attachment in attachments(context).filter(|a| a.status.attached) {
-        let claim = volume_of(attachment)
-            .and_then(|name| volumes.get(name))
-            .and_then(|volume| volume.spec.claim_ref.as_ref());
-        let young = context
-            .age(&attachment.metadata)
-            .is_some_and(|age| age <= SETTLED);
-        let Some(claim) = claim.filter(|_| !young) else {
-            continue;
-        };
-        let uses = |pod: &Pod| {
-            pod.metadata.namespace == claim.namespace
-                && pod.spec.volumes.iter().any(|volume| {
-                    let source = volume.persistent_volume_claim.as_ref();
-                    source.is_some_and(|source| source.claim_name == claim.name)
-                })
-        };
-        let node = &attachment.spec.node_name;
-        if context.node(node).is_some() && !context.pods_on(node).iter().any(|pod| uses(pod)) {
-            let claim = format!("{}/{}", claim.namespace, claim.name);
-            let found = found(attachment, "no pod on {node} uses {claim}");
-            findings.push(found.with("claim", Fact::name(&claim)));
-        }
-    }
 }
 
 fn twice(context: &Context<'_>, findings: &mut Findings<'_>) {

@@ -361,7 +361,7 @@ fn rules_without_their_data_are_one_line_and_verbose_names_them() {
     assert_eq!(warning, said);
     assert!(!rest.contains("Warning") && !rest.contains("NL-"), "{rest}");
     let (line, _) = rest.split_once('\n').unwrap();
-    let reason = " not checked: 20 need kubelet configurations (--configz), ";
+    let reason = " not checked: 19 need kubelet configurations (--configz), ";
     assert!(line.contains(reason), "{line}");
     assert!(line.ends_with("; -v=1 names them"), "{line}");
     let long = told(&["-v=1"]);

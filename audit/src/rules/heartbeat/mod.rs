@@ -7,9 +7,7 @@ use super::shutdown::is_out_of_service;
 use super::taint::{is_before, untainted};
 use crate::context::{belongs_to_node, requested};
 use crate::failure::is_bound;
-use crate::{
-    Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement, kubelet_config,
-};
+use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint::OUT_OF_SERVICE;
@@ -94,18 +92,6 @@ pub(super) const RULES: &[Rule] = &[
               system:node:NAME in the group system:nodes.",
         link: "https://kubernetes.io/docs/concepts/architecture/leases/#node-heart-beats",
         check: Check::Node(no_lease),
-    },
-    Rule {
-        id: "NL-HB-007",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "every kubelet writes its full status every few seconds",
-        why: "Setting only nodeStatusUpdateFrequency also sets nodeStatusReportFrequency. The \
-              kubelet then writes its status even when nothing has changed, which causes most of \
-              the write load in a large cluster.",
-        fix: "Also set nodeStatusReportFrequency: 5m.",
-        link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
-        check: Check::All(chatty),
     },
     Rule {
         id: "NL-HB-010",
@@ -402,24 +388,6 @@ fn status_silent<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
             .with("secondsSinceStatus", Fact::seconds(status_age))
             .with("usualSeconds", Fact::seconds(report))
     })
-}
-
-fn chatty(context: &Context<'_>, findings: &mut Findings<'_>) {
-    /// In smaller clusters the load does not matter.
-    const LARGE: usize = 100;
-    let nodes = context.snapshot.nodes.len();
-    if nodes <= LARGE {
-        return;
-    }
-    kubelet_config::each(context, findings, |_, config| {
-        let update = config.node_status_update_frequency?;
-        let report = config.node_status_report_frequency?;
-        (report <= update).then(|| {
-            Statement::from("the status is written every {reportFrequency}, by {count} nodes")
-                .with("reportFrequency", report.to_string())
-                .with("count", nodes)
-        })
-    });
 }
 
 fn flapping<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {

@@ -54,11 +54,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         fires: |s| csi_count(s, 2, 2),
         silent: |s| csi_count(s, 2, 3),
     },
-    Fixture {
-        rule: "NL-CAP-013",
-        fires: |s| each_pod(s, "frontend", |pod| request(pod, "cpu", "3")),
-        silent: |s| each_pod(s, "frontend", |pod| request(pod, "cpu", "2")),
-    },
 ];
 
 #[test]

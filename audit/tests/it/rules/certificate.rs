@@ -23,11 +23,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         silent: |s| signing(s, "kubernetes.io/kubelet-serving", "system:node:a", 1, 300),
     },
     Fixture {
-        rule: "NL-CRT-004",
-        fires: |s| signing(s, "kubernetes.io/kubelet-serving", "system:node:a", 6, 300),
-        silent: |s| signing(s, "kubernetes.io/kubelet-serving", "system:node:a", 5, 300),
-    },
-    Fixture {
         rule: "NL-CRT-006",
         fires: |s| configure(s, |c| c.authentication.anonymous.enabled = Some(true)),
         silent: |s| configure(s, |c| c.read_only_port = Some(0)),

@@ -303,14 +303,6 @@ pub(super) fn group(priority: i32, seconds: i64) -> ShutdownByPriority {
     }
 }
 
-/// Lets the last pods of the list have failed.
-pub(super) fn failed(snapshot: &mut Snapshot, pods: usize, reason: &str) {
-    for pod in snapshot.pods.iter_mut().rev().take(pods) {
-        pod.status.phase = "Failed".into();
-        pod.status.reason = reason.into();
-    }
-}
-
 /// Adds pending requests for a certificate.
 pub(super) fn signing(
     snapshot: &mut Snapshot,

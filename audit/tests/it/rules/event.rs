@@ -3,16 +3,6 @@ use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
-        rule: "NL-EVT-003",
-        fires: |s| event(s, 0, "InvalidDiskCapacity", 4, 60),
-        // At startup the container runtime has no figures yet; each start makes another event.
-        silent: |s| {
-            for _ in 0..4 {
-                event(s, 0, "InvalidDiskCapacity", 1, 60);
-            }
-        },
-    },
-    Fixture {
         rule: "NL-EVT-004",
         fires: |s| event(s, 0, "Rebooted", 2, 600),
         silent: |s| event(s, 0, "Rebooted", 1, 600),

@@ -2,7 +2,7 @@ use nodelife_core::object::Taint;
 use nodelife_core::snapshot::Snapshot;
 use serde_json::json;
 
-use super::cluster::{ago, condition, configure, event, heartbeat};
+use super::cluster::{ago, condition, event, heartbeat};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -39,23 +39,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         rule: "NL-HB-005",
         fires: |s| heartbeat(s, 0, 900),
         silent: |s| heartbeat(s, 0, 400),
-    },
-    Fixture {
-        rule: "NL-HB-007",
-        fires: |s| {
-            let node = s.nodes[0].clone();
-            for _ in 0..100 {
-                s.nodes.push(node.clone());
-            }
-            configure(s, |c| {
-                c.node_status_report_frequency = c.node_status_update_frequency
-            });
-        },
-        silent: |s| {
-            configure(s, |c| {
-                c.node_status_report_frequency = c.node_status_update_frequency
-            });
-        },
     },
     Fixture {
         rule: "NL-HB-010",

@@ -55,17 +55,4 @@ pub(super) const FIXTURES: &[Fixture] = &[
             cordon(s, 0, 60);
         },
     },
-    Fixture {
-        rule: "NL-LBL-008",
-        fires: |s| unlabel(s, 0, "node.kubernetes.io/instance-type"),
-        silent: |s| {
-            each_node(s, |node| {
-                drop(
-                    node.metadata
-                        .labels
-                        .remove("node.kubernetes.io/instance-type"),
-                )
-            });
-        },
-    },
 ];

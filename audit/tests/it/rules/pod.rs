@@ -1,6 +1,5 @@
 use super::cluster::{
-    ago, condition, crowd, delete, failed, first_pod, mirror_not_ready, request, unplaced,
-    without_sandbox,
+    ago, condition, delete, first_pod, mirror_not_ready, request, unplaced, without_sandbox,
 };
 use super::fixture::Fixture;
 
@@ -20,17 +19,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         rule: "NL-POD-002",
         fires: |s| delete(s, "cart", 120),
         silent: |s| delete(s, "cart", 30),
-    },
-    Fixture {
-        rule: "NL-POD-003",
-        fires: |s| {
-            crowd(s, "cart", 0, 21);
-            failed(s, 21, "OutOfcpu");
-        },
-        silent: |s| {
-            crowd(s, "cart", 0, 21);
-            failed(s, 20, "OutOfcpu");
-        },
     },
     Fixture {
         rule: "NL-POD-004",

@@ -285,7 +285,7 @@ fn pods_of_some_namespaces_are_judged_as_with_all() {
             kept += found.len();
         }
     }
-    assert!(kept > 100 && skipped > 10, "{kept}, {skipped}");
+    assert!(kept > 100 && skipped >= 10, "{kept}, {skipped}");
 }
 
 /// The cluster as somebody sees it who may not read this.

@@ -21,15 +21,6 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
-        rule: "NL-VOL-003",
-        fires: |s| s.pods.retain(|pod| pod.metadata.name != *"orders-db-0"),
-        silent: |s| {
-            s.pods.retain(|pod| pod.metadata.name != *"orders-db-0");
-            let then = ago(s, 60);
-            attachments(s)[0].metadata.creation_timestamp = Some(then);
-        },
-    },
-    Fixture {
         rule: "NL-VOL-005",
         fires: |s| {
             let mut second = attachments(s)[0].clone();
