@@ -36,7 +36,7 @@ pub use settings::{
 };
 pub use shared_state::SharedState;
 pub use view::nodes::{SelectedNodes, select_nodes};
-pub use warnings::warn_of_pods;
+pub use warnings::{warn_leaving, warn_of_pods};
 
 #[cfg(test)]
 mod tests {

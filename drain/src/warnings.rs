@@ -17,7 +17,7 @@ pub(crate) fn warn_budgets_unreadable(why: &impl fmt::Display, reporter: &mut dy
 }
 
 /// Says what the user should know of the pods that go.
-pub(crate) fn warn_leaving(plan: &DrainPlan, reporter: &mut dyn Reporter) {
+pub fn warn_leaving(plan: &DrainPlan, reporter: &mut dyn Reporter) {
     for warning in &plan.warnings {
         reporter.warn(warning);
     }

@@ -110,7 +110,7 @@ impl Budget {
             )
         } else {
             format!(
-                "it can never allow an eviction at a scale of their HorizontalPodAutoscaler \
+                "it can never allow an eviction at any scale of their HorizontalPodAutoscaler \
                  ({least} to {most}): {}",
                 self.spec.remedy()
             )

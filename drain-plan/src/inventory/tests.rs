@@ -279,7 +279,7 @@ fn what_a_budget_allows_at_no_scale_of_an_autoscaler_is_impossible() {
     assert_eq!(
         says(6, (1, 5)),
         "budget default/web (minAvailable: 6) needs 6 healthy pods of 3: it can never allow an \
-         eviction at a scale of their HorizontalPodAutoscaler (1 to 5): set maxUnavailable: 1, or \
+         eviction at any scale of their HorizontalPodAutoscaler (1 to 5): set maxUnavailable: 1, or \
          run at least 7 pods"
     );
     // It may change nothing.

@@ -95,7 +95,7 @@ workloads:
         (
             "3",
             true,
-            "it can never allow an eviction at a scale of their HorizontalPodAutoscaler (1 to 3)",
+            "it can never allow an eviction at any scale of their HorizontalPodAutoscaler (1 to 3)",
         ),
     ] {
         fs::write(&path, file.replace("LEAST", least)).unwrap();

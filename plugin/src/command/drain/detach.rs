@@ -8,7 +8,7 @@ use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::NODE_MAINTENANCES;
 use nodelife_core::go_duration::TimeLimit;
 use nodelife_core::node_maintenance::{Approval, MaintenanceSpec};
-use nodelife_drain::{DrainRequest, Prepared, is_forbidden};
+use nodelife_drain::{DrainRequest, Prepared, is_forbidden, warn_leaving};
 use serde_json::json;
 
 use super::approved;
@@ -49,7 +49,8 @@ pub(super) async fn detach(
     };
     match nodelife_drain::prepare(&cluster, &request, printer).await {
         Ok(Prepared::Refused { status, .. }) => return Ok(status.into()),
-        Ok(_) => {}
+        Ok(Prepared::Planned { plan, .. }) => warn_leaving(&plan, printer),
+        Ok(Prepared::Ready(_)) => {}
         Err(error) if is_forbidden(&error) => {
             printer.warn(format_args!(
                 "the plan is left to the controller: {error:#}"

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ListParams};
-use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::fixture::{NodeFixture, WorkloadFixture};
 use nodelife_tests::supervise::Supervised;
 use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
 use serde_json::json;
@@ -21,6 +21,24 @@ async fn shows(controller: &Supervised, series: &str, is: impl Fn(usize) -> bool
     })
     .await
     .unwrap();
+}
+
+#[tokio::test]
+async fn a_detached_drain_says_what_its_plan_warns_of() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "warned").await.unwrap();
+    let node = NodeFixture::kwok("x").label("only", "x");
+    node.create_schedulable(&scene.admin).await.unwrap();
+    WorkloadFixture::deployment("pinned", 1)
+        .pod_spec(json!({"nodeSelector": {"only": "x"}}))
+        .create_ready(&namespace, 1)
+        .await
+        .unwrap();
+    let made = scene.nodelife(&["drain", "x", "--detach"]).await;
+    let warning = "no other node for its replacement";
+    assert!(made.stderr.contains(warning), "{}", made.stderr);
+    assert_eq!(made.status, Some(0), "{}", made.stderr);
 }
 
 #[tokio::test]
