@@ -11,8 +11,9 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::events::v1::Event;
-use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::{Api, ResourceExt as _};
+use nodelife_tests::fixture::pod::is_ready;
 use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::kubectl::{self, Kubectl, Output};
 use nodelife_tests::proxy::Proxy;
@@ -261,8 +262,19 @@ impl TestEnvironment {
     /// Drains, and watches that the Deployment `web` never has fewer Ready replicas than `least`.
     pub(in crate::drain) async fn drain_keeping(&self, arguments: &[&str], least: i32) -> Output {
         let deployments: Api<Deployment> = self.namespace.api();
+        // Pods are Ready before the status counts them, and a watch may begin with an older status.
+        let counted = until("all replicas counted as Ready", async || {
+            let web = deployments.get("web").await?;
+            let wanted = web.spec.replicas;
+            let ready = web.status.as_ref().and_then(|it| it.ready_replicas);
+            Ok((ready == wanted).then_some(web))
+        })
+        .await;
         let mut watch = deployments
-            .watch(&WatchParams::default(), "0")
+            .watch(
+                &WatchParams::default(),
+                &counted.resource_version().unwrap(),
+            )
             .await
             .unwrap()
             .boxed();
@@ -281,9 +293,12 @@ impl TestEnvironment {
                         let pods = self.pods().list(&ListParams::default()).await.unwrap().items;
                         let pods: Vec<_> = pods
                             .iter()
-                            .map(|pod| (&pod.metadata, &pod.spec, &pod.status))
+                            .map(|pod| {
+                                let since = pod.metadata.deletion_timestamp.as_ref();
+                                (pod.name_any(), is_ready(pod), since)
+                            })
                             .collect();
-                        panic!("{ready} replicas were Ready, and not {least}: {pods:#?}");
+                        panic!("{ready} replicas were Ready, and not {least}: {pods:?}");
                     }
                 }
             }
