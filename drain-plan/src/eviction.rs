@@ -69,6 +69,8 @@ pub enum Throttle {
     PriorityAndFairness,
     /// The server or its storage is overloaded, or shuts down.
     Overload,
+    /// Nobody: evictions of other drains under its budget went first, and it was not sent.
+    OtherDrains,
 }
 
 /// When an eviction is sent again that failed since a webhook did, in seconds.

@@ -5,19 +5,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nodelife_core::disruption::BudgetKey;
-use nodelife_drain_plan::{EvictionResult, MAX_IN_FLIGHT};
-use tokio::sync::Semaphore;
+use nodelife_drain_plan::{EvictionResult, MAX_IN_FLIGHT, Throttle};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
 use crate::view::surroundings::AllPods;
 
-/// For how long an eviction waits for those under other budgets: it does not depend on those that hang.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// How many drains are prepared at once: each reads what concerns its pods, and plans over all pods.
+const MAX_PREPARED: usize = 4;
+
+/// For how long a plan waits for those of other drains, which may hang.
+const LONGEST_WAIT_TO_PREPARE: Duration = Duration::from_secs(10);
+
+/// For how long an eviction waits for those of other drains, which may hang: what it was decided by may change.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// What the drains of one process share.
 #[derive(Debug)]
 pub struct SharedState {
     pub(crate) pods: AllPods,
+    plans: Semaphore,
     evictions: Semaphore,
     turns: Mutex<BTreeMap<BudgetKey, Arc<Turn>>>,
 }
@@ -29,6 +36,7 @@ impl Default for SharedState {
     fn default() -> Self {
         Self {
             pods: AllPods::default(),
+            plans: Semaphore::new(MAX_PREPARED),
             evictions: Semaphore::new(MAX_IN_FLIGHT),
             turns: Mutex::default(),
         }
@@ -36,6 +44,12 @@ impl Default for SharedState {
 }
 
 impl SharedState {
+    /// Waits until few others are prepared; held while this one is.
+    pub(crate) async fn turn_to_prepare(&self) -> Option<SemaphorePermit<'_>> {
+        let turn = timeout(LONGEST_WAIT_TO_PREPARE, self.plans.acquire()).await;
+        turn.ok()?.ok()
+    }
+
     /// Sends an eviction when those of other drains leave room. Of one budget one is sent at a time: of those
     /// that come at once the API server answers all but one with a conflict, after many seconds
     /// (`checkAndDecrement` of kubernetes:pkg/registry/core/pod/storage/eviction.go, v1.36.3). `budget`: the
@@ -47,10 +61,17 @@ impl SharedState {
     ) -> EvictionResult {
         let asked = Instant::now();
         let turn = budget.map(|budget| self.turn(budget));
-        let mut last = match &turn {
-            Some(turn) => Some(turn.lock().await),
-            None => None,
-        };
+        let mut last = None;
+        if let Some(turn) = &turn {
+            let Ok(turn) = timeout(LONGEST_WAIT, turn.lock()).await else {
+                // The node may have been uncordoned meanwhile: whether it is sent is decided again.
+                return EvictionResult::Throttled {
+                    by: Throttle::OtherDrains,
+                    retry_after: Some(1),
+                };
+            };
+            last = Some(turn);
+        }
         if let Some((sent, refusal)) = last.as_deref().and_then(Option::as_ref)
             && *sent > asked
         {
@@ -130,6 +151,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn few_drains_are_prepared_at_once_and_none_waits_forever() {
+        let shared = SharedState::default();
+        let first = join_all((0..MAX_PREPARED).map(|_| shared.turn_to_prepare())).await;
+        assert!(first.iter().all(Option::is_some));
+        let asked = Instant::now();
+        assert!(shared.turn_to_prepare().await.is_none());
+        assert_eq!(asked.elapsed(), LONGEST_WAIT_TO_PREPARE);
+        drop(first);
+        assert!(shared.turn_to_prepare().await.is_some());
+        assert_eq!(asked.elapsed(), LONGEST_WAIT_TO_PREPARE);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn evictions_of_all_drains_have_one_limit_and_wait_for_no_other_budget() {
         let (shared, server) = (SharedState::default(), Server::default());
         let all = (0..200).map(|i| shared.in_turn(Some(budget(&i.to_string())), server.evict()));
@@ -142,5 +176,25 @@ mod tests {
             _ = hang => unreachable!(),
             _ = shared.in_turn(Some(budget("web")), server.evict()) => {}
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_eviction_that_has_waited_is_decided_again_and_not_sent() {
+        let (shared, server) = (SharedState::default(), Server::default());
+        let hangs = shared.in_turn(Some(budget("web")), std::future::pending());
+        let asked = Instant::now();
+        let later = async { shared.in_turn(Some(budget("web")), server.evict()).await };
+        tokio::select! {
+            biased;
+            _ = hangs => unreachable!(),
+            answer = later => {
+                let is_not_sent = matches!(answer, EvictionResult::Throttled {
+                    by: Throttle::OtherDrains, ..
+                });
+                assert!(is_not_sent, "{answer:?}");
+            }
+        }
+        assert_eq!(asked.elapsed(), LONGEST_WAIT);
+        assert_eq!(server.requests.lock().unwrap().0, 0);
     }
 }

@@ -313,6 +313,9 @@ impl fmt::Display for BlockReason {
             Self::Throttled(Throttle::Overload) => {
                 f.write_str("throttled: the API server is overloaded or shutting down")
             }
+            Self::Throttled(Throttle::OtherDrains) => {
+                f.write_str("waits for evictions of other drains under the same budget")
+            }
             Self::Denied(message) => write!(f, "denied: {message}"),
             Self::Unauthorized(message) => {
                 write!(

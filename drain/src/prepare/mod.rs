@@ -40,6 +40,7 @@ pub async fn prepare(
     request: &DrainRequest,
     reporter: &mut dyn Reporter,
 ) -> anyhow::Result<Prepared> {
+    let _turn = request.process.turn_to_prepare().await;
     let (drains, method) = (!request.dry_run, request.settings.method());
     // Where few nodes are named nothing has to wait for their list.
     let mut watches = match &request.nodes {
