@@ -9,7 +9,7 @@ use nodelife_drain_plan::{EvictionResult, MAX_IN_FLIGHT, Throttle};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
-use crate::view::surroundings::AllPods;
+use crate::view::surroundings::SharedPods;
 
 /// How many drains are prepared at once: each reads what concerns its pods, and plans over all pods.
 const MAX_PREPARED: usize = 4;
@@ -23,7 +23,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// What the drains of one process share.
 #[derive(Debug)]
 pub struct SharedState {
-    pub(crate) pods: AllPods,
+    pub(crate) pods: SharedPods,
     plans: Semaphore,
     evictions: Semaphore,
     turns: Mutex<BTreeMap<BudgetKey, Arc<Turn>>>,
@@ -35,7 +35,7 @@ type Turn = tokio::sync::Mutex<Option<(Instant, EvictionResult)>>;
 impl Default for SharedState {
     fn default() -> Self {
         Self {
-            pods: AllPods::default(),
+            pods: SharedPods::default(),
             plans: Semaphore::new(MAX_PREPARED),
             evictions: Semaphore::new(MAX_IN_FLIGHT),
             turns: Mutex::default(),

@@ -51,7 +51,7 @@ pub async fn prepare(
     };
     let (selected, all_pods, missing, evicts) = tokio::join!(
         select_nodes(cluster, &request.nodes),
-        request.process.pods.read(cluster),
+        request.process.pods.all(cluster),
         missing_permission(cluster, request),
         async { !drains || may_remove_pods(cluster, method, ("", "")).await },
     );
@@ -65,8 +65,8 @@ pub async fn prepare(
         let all = selected.all.as_ref().map(Vec::len);
         watches = Some(Watches::open(cluster, &names, all));
     }
-    let mut view =
-        ClusterView::load(cluster, selected, all_pods, watches.as_mut(), reporter).await?;
+    let pods = (&request.process.pods, all_pods);
+    let mut view = ClusterView::load(cluster, selected, pods, watches.as_mut(), reporter).await?;
     if let Some(why) = &view.budgets_unreadable
         && !request.settings.disable_eviction
     {

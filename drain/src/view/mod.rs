@@ -32,7 +32,7 @@ use serde_json::Value;
 
 use crate::reporter::Reporter;
 use nodes::SelectedNodes;
-use surroundings::ClusterObjects;
+use surroundings::{ClusterObjects, SharedPods};
 use watches::Watches;
 
 pub(crate) struct ClusterView {
@@ -54,7 +54,7 @@ pub(crate) struct ClusterView {
     /// their pods.
     exhausted: BTreeSet<Str>,
     /// Those pods, where `objects` does not have them.
-    budget_pods: Vec<Pod>,
+    budget_pods: Vec<Arc<Vec<Pod>>>,
     /// Where the pods could go, as far as that was read. Nobody needs them while the drain runs.
     pub(crate) objects: Option<Arc<ClusterObjects>>,
     /// Whether `objects` has all pods, in the order of their namespaces.
@@ -67,7 +67,7 @@ impl ClusterView {
     pub(crate) async fn load(
         cluster: &Cluster,
         selected: SelectedNodes,
-        all_pods: Result<Arc<Vec<Pod>>, String>,
+        (shared, all_pods): (&SharedPods, Result<Arc<Vec<Pod>>, String>),
         mut watches: Option<&mut Watches>,
         reporter: &mut dyn Reporter,
     ) -> anyhow::Result<Self> {
@@ -84,7 +84,7 @@ impl ClusterView {
             .ok_or_else(|| "no permission to list nodes".to_owned());
         let around = nodes.and_then(|nodes| Ok((nodes, all_pods?)));
         view.load_objects(cluster, around, reporter).await;
-        view.load_rest(cluster, watches, reporter).await?;
+        view.load_rest(cluster, shared, watches, reporter).await?;
         view.store.essential = essential::read(cluster, &view).await;
         Ok(view)
     }
@@ -117,7 +117,9 @@ impl ClusterView {
             ..Self::empty()
         };
         view.wait_for_lists(watches, pods).await?;
-        view.load_rest(cluster, Some(watches), reporter).await?;
+        let pods = SharedPods::default();
+        view.load_rest(cluster, &pods, Some(watches), reporter)
+            .await?;
         Ok(view)
     }
 
@@ -125,15 +127,14 @@ impl ClusterView {
     async fn load_rest(
         &mut self,
         cluster: &Cluster,
+        pods: &SharedPods,
         watches: Option<&mut Watches>,
         reporter: &mut dyn Reporter,
     ) -> anyhow::Result<()> {
         self.exhausted = self.exhausted_namespaces();
         if self.objects.is_none() {
             for namespace in &self.exhausted {
-                let filter = in_namespace(namespace);
-                let listed = cluster.list(&listing::PODS, &filter, |_| {}).await?;
-                self.budget_pods.extend(listed.items);
+                self.budget_pods.push(pods.of(cluster, namespace).await?);
             }
         }
         let sources = operator::sources(self.all_pods());
@@ -439,7 +440,8 @@ impl ClusterView {
     fn judged_pods(&self) -> impl Iterator<Item = &Pod> {
         let others = self.objects.iter().flat_map(|objects| &*objects.pods);
         let others = others.filter(|pod| self.exhausted.contains(&pod.metadata.namespace));
-        self.all_pods().chain(others).chain(&self.budget_pods)
+        let read = self.budget_pods.iter().flat_map(|pods| &**pods);
+        self.all_pods().chain(others).chain(read)
     }
 
     /// Lets go of what only a plan needs.

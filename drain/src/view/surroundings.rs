@@ -1,15 +1,19 @@
 //! Other nodes, pods and volumes of the cluster, to find room for evicted pods.
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use futures::future::{Either, select};
 use nodelife_cluster::list::ListFilter;
-use nodelife_cluster::{Cluster, listing};
+use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::object::{Node, PersistentVolume, Pod};
+use nodelife_core::text::Str;
 use nodelife_drain_plan::PlanContext;
 use tokio::sync::oneshot;
+
+use super::in_namespace;
 
 /// A cluster of more pods is not read for the sake of a plan: twenty pages of a list cost
 /// about as much as a drain's own requests.
@@ -28,27 +32,49 @@ impl ClusterObjects {
     }
 }
 
-/// Drains that are prepared within this time of each other read all pods once.
+/// Drains that are prepared within this time of each other read the pods once.
 const TOGETHER: Duration = Duration::from_secs(5);
 
-/// All pods of the cluster: drains of one process that are prepared at the same time share one copy.
+/// The pods of the cluster, or of a namespace: drains of one process that are prepared at the same time share
+/// one copy.
 #[derive(Debug, Default)]
-pub(crate) struct AllPods(tokio::sync::Mutex<Option<(Instant, Weak<Vec<Pod>>)>>);
+pub(crate) struct SharedPods(tokio::sync::Mutex<BTreeMap<Option<Str>, Listed>>);
 
-impl AllPods {
-    /// The pods, or a sentence for the user that says why they are not read: a plan that says less is no
-    /// reason to fail.
-    pub(crate) async fn read(&self, cluster: &Cluster) -> Result<Arc<Vec<Pod>>, String> {
-        let mut last = self.0.lock().await;
-        if let Some((begun, pods)) = &*last
-            && begun.elapsed() < TOGETHER
-            && let Some(pods) = pods.upgrade()
-        {
+/// When a list of pods was begun, and its pods while somebody needs them.
+type Listed = (Instant, Weak<Vec<Pod>>);
+
+impl SharedPods {
+    /// The pods of the cluster, or a sentence for the user that says why they are not read: a plan that says
+    /// less is no reason to fail.
+    pub(crate) async fn all(&self, cluster: &Cluster) -> Result<Arc<Vec<Pod>>, String> {
+        self.share(None, list_all_pods(cluster)).await
+    }
+
+    /// The pods of a namespace.
+    pub(crate) async fn of(
+        &self,
+        cluster: &Cluster,
+        namespace: &Str,
+    ) -> Result<Arc<Vec<Pod>>, ApiError> {
+        let filter = in_namespace(namespace);
+        let list = cluster.list(&listing::PODS, &filter, |_| {});
+        let list = async { list.await.map(|listed| listed.items) };
+        self.share(Some(namespace.clone()), list).await
+    }
+
+    async fn share<E>(
+        &self,
+        of: Option<Str>,
+        list: impl Future<Output = Result<Vec<Pod>, E>>,
+    ) -> Result<Arc<Vec<Pod>>, E> {
+        let mut known = self.0.lock().await;
+        known.retain(|_, (begun, pods)| begun.elapsed() < TOGETHER && pods.strong_count() > 0);
+        if let Some(pods) = known.get(&of).and_then(|(_, pods)| pods.upgrade()) {
             return Ok(pods);
         }
         let begun = Instant::now();
-        let pods = Arc::new(list_all_pods(cluster).await?);
-        *last = Some((begun, Arc::downgrade(&pods)));
+        let pods = Arc::new(list.await?);
+        known.insert(of, (begun, Arc::downgrade(&pods)));
         Ok(pods)
     }
 }
@@ -97,4 +123,39 @@ pub(crate) async fn read(
         pods,
         volumes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::join_all;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn drains_that_are_prepared_together_read_pods_once() {
+        let (shared, lists) = (SharedPods::default(), Mutex::new(0));
+        let list = async || {
+            *lists.lock().unwrap() += 1;
+            Ok::<_, String>(vec![Pod::default()])
+        };
+        let read = |of: Option<&str>| shared.share(of.map(Str::from), list());
+        let all = join_all((0..40).map(|_| read(None))).await;
+        let shop = join_all((0..40).map(|_| read(Some("shop")))).await;
+        assert_eq!(*lists.lock().unwrap(), 2);
+        // Nobody keeps what is not used.
+        drop(all);
+        assert!(read(None).await.is_ok());
+        assert!(read(Some("shop")).await.is_ok());
+        assert_eq!(*lists.lock().unwrap(), 3);
+        drop(shop);
+        assert!(read(Some("shop")).await.is_ok());
+        assert_eq!(*lists.lock().unwrap(), 4);
+
+        let failed = async { Err("no".to_owned()) };
+        assert_eq!(
+            shared.share(Some("other".into()), failed).await,
+            Err("no".to_owned())
+        );
+        assert!(read(Some("other")).await.is_ok());
+    }
 }

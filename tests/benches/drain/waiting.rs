@@ -53,7 +53,8 @@ pub(crate) async fn run() -> Result<bool> {
             "kind": "Policy",
             "omitStages": ["RequestReceived"],
             "rules": [
-                {"level": "Metadata", "users": [USER], "verbs": ["create", "update", "patch", "delete"]},
+                // The user is impersonated, which rules do not see.
+                {"level": "Metadata", "users": ["nodelife-admin"], "verbs": ["create", "update", "patch", "delete"]},
                 {"level": "None"},
             ],
         }))
