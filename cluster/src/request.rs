@@ -184,7 +184,7 @@ impl Call {
             uri.push(if index == 0 { '?' } else { '&' });
             uri.push_str(key);
             uri.push('=');
-            uri.push_str(&escape(value));
+            uri.extend(escape(value));
         }
         uri
     }

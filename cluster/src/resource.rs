@@ -3,6 +3,7 @@
 use std::fmt;
 
 use nodelife_core::node_maintenance;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Resource {
@@ -101,13 +102,13 @@ impl Target {
         };
         if let Some(namespace) = &self.namespace {
             path.push_str("/namespaces/");
-            path.push_str(&escape(namespace));
+            path.extend(escape(namespace));
         }
         path.push('/');
         path.push_str(plural);
         if let Some(name) = &self.name {
             path.push('/');
-            path.push_str(&escape(name));
+            path.extend(escape(name));
         }
         if let Some(subresource) = self.subresource {
             path.push('/');
@@ -118,20 +119,14 @@ impl Target {
 }
 
 /// Percent-encodes what may not stand in a path segment or a query value.
-pub(crate) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            escaped.push('%');
-            for digit in [byte >> 4, byte & 0xf] {
-                let digit = char::from_digit(digit.into(), 16).unwrap_or('0');
-                escaped.push(digit.to_ascii_uppercase());
-            }
-        }
-    }
-    escaped
+pub(crate) fn escape(text: &str) -> PercentEncode<'_> {
+    /// RFC 3986, section 2.3.
+    const RESERVED: AsciiSet = NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~');
+    utf8_percent_encode(text, &RESERVED)
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! SARIF 2.1.0 report for code scanning.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use nodelife_audit::{AuditReport, Finding, Rule, Severity};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 /// The name of the program in every log.
@@ -166,18 +166,15 @@ fn sentence(text: &str) -> String {
 }
 
 fn uri(path: &str) -> String {
-    let mut uri = String::new();
+    /// RFC 3986, section 2.3.
+    const RESERVED: AsciiSet = NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~')
+        .remove(b'/');
     let path = path.replace('\\', "/");
-    for c in path.trim_start_matches("./").bytes() {
-        match c {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' => {
-                uri.push(char::from(c));
-            }
-            // Writing to a String does not fail.
-            _ => _ = write!(uri, "%{c:02X}"),
-        }
-    }
-    uri
+    utf8_percent_encode(path.trim_start_matches("./"), &RESERVED).to_string()
 }
 
 #[cfg(test)]
