@@ -5,12 +5,12 @@
 
 use http::Method;
 use nodelife_core::response::ApiResponse;
-use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use crate::client::Cluster;
 use crate::error::ApiError;
 use crate::request::Call;
-use crate::resource::PODS;
+use crate::resource::{PODS, Target};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
@@ -23,71 +23,36 @@ pub struct Removal {
     pub dry_run: bool,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Eviction<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    metadata: EvictionMeta<'a>,
-    delete_options: DeleteOptions<'a>,
-}
-
-#[derive(Serialize)]
-struct EvictionMeta<'a> {
-    name: &'a str,
-    namespace: &'a str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct DeleteOptions<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    api_version: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grace_period_seconds: Option<u32>,
-    preconditions: Preconditions<'a>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    dry_run: Vec<&'static str>,
-}
-
-#[derive(Serialize)]
-struct Preconditions<'a> {
-    uid: &'a str,
-}
-
 impl Removal {
-    fn options(&self) -> DeleteOptions<'_> {
-        DeleteOptions {
-            api_version: None,
-            kind: None,
-            grace_period_seconds: self.grace_period_seconds,
-            preconditions: Preconditions { uid: &self.uid },
-            dry_run: if self.dry_run {
-                vec!["All"]
-            } else {
-                Vec::new()
-            },
+    /// The fields of `DeleteOptions`, without its kind.
+    fn options(&self) -> Map<String, Value> {
+        let mut options = Map::new();
+        options.insert("preconditions".to_owned(), json!({"uid": self.uid}));
+        if let Some(seconds) = self.grace_period_seconds {
+            options.insert("gracePeriodSeconds".to_owned(), json!(seconds));
         }
+        if self.dry_run {
+            options.insert("dryRun".to_owned(), json!(["All"]));
+        }
+        options
+    }
+
+    fn target(&self) -> Target {
+        PODS.all().in_namespace(&self.namespace).named(&self.name)
     }
 
     fn eviction(&self) -> Result<Call, ApiError> {
-        let target = PODS.all().in_namespace(&self.namespace).named(&self.name);
-        let body = Eviction {
-            api_version: "policy/v1",
-            kind: "Eviction",
-            metadata: EvictionMeta {
-                name: &self.name,
-                namespace: &self.namespace,
-            },
-            delete_options: self.options(),
-        };
+        let body = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": self.name, "namespace": self.namespace},
+            "deleteOptions": self.options(),
+        });
         // Strict: a field that the server does not know must fail and not vanish. A
         // dry run is said in the query as well: the two have to agree
         // (registry/core/pod/storage/eviction.go, v1.36.3).
-        let call =
-            Call::create(target.at("eviction"), &body)?.with_query("fieldValidation", "Strict");
+        let call = Call::create(self.target().at("eviction"), &body)?
+            .with_query("fieldValidation", "Strict");
         Ok(if self.dry_run {
             call.with_query("dryRun", "All")
         } else {
@@ -96,13 +61,10 @@ impl Removal {
     }
 
     fn deletion(&self) -> Result<Call, ApiError> {
-        let target = PODS.all().in_namespace(&self.namespace).named(&self.name);
-        let body = DeleteOptions {
-            api_version: Some("v1"),
-            kind: Some("DeleteOptions"),
-            ..self.options()
-        };
-        Call::on(Method::DELETE, "delete", target).with_json("application/json", &body)
+        let mut options = self.options();
+        options.insert("apiVersion".to_owned(), json!("v1"));
+        options.insert("kind".to_owned(), json!("DeleteOptions"));
+        Call::on(Method::DELETE, "delete", self.target()).with_json("application/json", &options)
     }
 }
 
@@ -143,10 +105,11 @@ mod tests {
             call.uri(),
             "/api/v1/namespaces/a/pods/p/eviction?fieldValidation=Strict"
         );
-        assert_eq!(
-            call.sent(),
-            r#"{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p","namespace":"a"},"deleteOptions":{"gracePeriodSeconds":5,"preconditions":{"uid":"u-1"}}}"#
-        );
+        let body = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "a"},
+            "deleteOptions": {"gracePeriodSeconds": 5, "preconditions": {"uid": "u-1"}},
+        });
+        assert_eq!(call.sent(), body);
     }
 
     #[test]
@@ -158,9 +121,9 @@ mod tests {
         };
         let call = dry.eviction().unwrap();
         assert!(call.uri().ends_with("&dryRun=All"));
-        assert!(
-            call.sent()
-                .contains(r#""deleteOptions":{"preconditions":{"uid":"u-1"},"dryRun":["All"]}"#)
+        assert_eq!(
+            call.sent()["deleteOptions"],
+            json!({"preconditions": {"uid": "u-1"}, "dryRun": ["All"]})
         );
     }
 
@@ -168,9 +131,10 @@ mod tests {
     fn the_bytes_of_a_deletion_hold_the_uid() {
         let call = removal().deletion().unwrap();
         assert_eq!(call.uri(), "/api/v1/namespaces/a/pods/p");
-        assert_eq!(
-            call.sent(),
-            r#"{"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":5,"preconditions":{"uid":"u-1"}}"#
-        );
+        let body = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions",
+            "gracePeriodSeconds": 5, "preconditions": {"uid": "u-1"},
+        });
+        assert_eq!(call.sent(), body);
     }
 }

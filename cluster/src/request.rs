@@ -447,9 +447,9 @@ impl Cluster {
 #[cfg(test)]
 impl Call {
     /// The body that would be sent.
-    pub(crate) fn sent(&self) -> &str {
+    pub(crate) fn sent(&self) -> Value {
         let (_, body) = self.body.as_ref().unwrap();
-        std::str::from_utf8(body).unwrap()
+        serde_json::from_slice(body).unwrap()
     }
 }
 
