@@ -62,7 +62,7 @@ use nodelife_core::snapshot::{Snapshot, Source};
 /// `now` if that is unknown.
 pub fn audit(snapshot: &Snapshot, selection: &Selection, now: Timestamp) -> Audit {
     let now = snapshot.taken_at.unwrap_or(now);
-    let context = Context::new(snapshot, selection.zone_settings, now);
+    let context = Context::new(snapshot, None, now);
     check(&context, selection)
 }
 

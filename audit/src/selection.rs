@@ -5,7 +5,6 @@ use super::finding::Severity;
 use crate::kubelet_start::Target;
 use nodelife_core::object::{LabelSelector, Node};
 use nodelife_core::text::Str;
-use nodelife_core::zone;
 
 /// The rules, nodes and severities of an audit. The default selects everything.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,8 +19,6 @@ pub struct Selection {
     pub nodes: Vec<Str>,
     /// Labels of the nodes that matter.
     pub selector: Option<LabelSelector>,
-    /// Flags of kube-controller-manager; absent: the defaults of the server's version.
-    pub zone_settings: Option<zone::Settings>,
     /// The version that the nodes are to run. Without it the rules about an upgrade are not checked.
     pub target: Option<Target>,
     /// Findings that a configuration file suppresses.

@@ -331,7 +331,6 @@ fn selection(args: &AuditArgs, config: &ConfigFile) -> anyhow::Result<Selection>
         severity: args.severity.unwrap_or(Severity::Info),
         nodes: input::node_names(&args.node.nodes),
         selector: args.node.selector.clone(),
-        zone_settings: None,
         target: args.target,
     };
     if let Some(unknown) = nodelife_audit::unknown(&selection).next() {
