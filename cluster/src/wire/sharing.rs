@@ -64,7 +64,6 @@ impl Sharing {
         }
         self.strings.share(&mut pod.status.phase);
         self.strings.share(&mut pod.status.reason);
-        self.strings.share(&mut pod.status.qos_class);
         for condition in &mut pod.status.conditions {
             self.strings.share(&mut condition.kind);
             self.strings.share(&mut condition.status);
@@ -95,7 +94,6 @@ impl Sharing {
             &mut info.os_image,
             &mut info.container_runtime_version,
             &mut info.kubelet_version,
-            &mut info.kube_proxy_version,
             &mut info.operating_system,
             &mut info.architecture,
         ] {

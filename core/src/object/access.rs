@@ -25,8 +25,6 @@ pub struct PolicyRule {
     /// Resources, `nodes/proxy`.
     #[serde(deserialize_with = "nullable")]
     pub resources: Vec<Str>,
-    #[serde(deserialize_with = "nullable")]
-    pub verbs: Vec<Str>,
 }
 
 /// `rbac.authorization.k8s.io/v1` ClusterRoleBinding.

@@ -163,8 +163,6 @@ pub struct NodeInfo {
     pub container_runtime_version: Str,
     /// `v1.36.3`
     pub kubelet_version: Str,
-    /// Empty since 1.33.
-    pub kube_proxy_version: Str,
     /// `linux`
     pub operating_system: Str,
     /// `amd64`

@@ -290,9 +290,6 @@ pub struct PodStatus {
         deserialize_with = "crate::time::optional"
     )]
     pub start_time: Option<Timestamp>,
-    /// `Guaranteed`, `Burstable` or `BestEffort`.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub qos_class: Str,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

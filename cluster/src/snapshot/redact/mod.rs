@@ -200,7 +200,6 @@ impl Pseudonyms {
             | "kernelVersion"
             | "containerRuntimeVersion"
             | "kubeletVersion"
-            | "kubeProxyVersion"
             | "imageVersion" => self.version(text),
             OPTION | "minAvailable" | "maxUnavailable" if is_number(text) => text.to_owned(),
             _ if text.starts_with("system:") => self.parts(text, ":"),

@@ -115,11 +115,7 @@ pub(crate) static CLUSTER_ROLE: [Field; 2] = [
     field(2, "rules", Messages(&POLICY_RULE)),
 ];
 
-static POLICY_RULE: [Field; 3] = [
-    field(1, "verbs", Texts),
-    field(2, "apiGroups", Texts),
-    field(3, "resources", Texts),
-];
+static POLICY_RULE: [Field; 2] = [field(2, "apiGroups", Texts), field(3, "resources", Texts)];
 
 pub(crate) static CLUSTER_ROLE_BINDING: [Field; 3] = [
     field(1, "metadata", Kind::Message(&META)),

@@ -46,7 +46,7 @@ static DAEMON_ENDPOINTS: [Field; 1] =
 
 static DAEMON_ENDPOINT: [Field; 1] = [field(1, "Port", Int)];
 
-static NODE_INFO: [Field; 11] = [
+static NODE_INFO: [Field; 10] = [
     field(1, "machineID", Text),
     field(2, "systemUUID", Text),
     field(3, "bootID", Text),
@@ -54,7 +54,6 @@ static NODE_INFO: [Field; 11] = [
     field(5, "osImage", Text),
     field(6, "containerRuntimeVersion", Text),
     field(7, "kubeletVersion", Text),
-    field(8, "kubeProxyVersion", Text),
     field(9, "operatingSystem", Text),
     field(10, "architecture", Text),
     field(11, "swap", Kind::Message(&SWAP)),
@@ -166,13 +165,12 @@ static EMPTY_DIR: [Field; 2] = [
 
 static CLAIM_SOURCE: [Field; 1] = [field(1, "claimName", Text)];
 
-static POD_STATUS: [Field; 6] = [
+static POD_STATUS: [Field; 5] = [
     field(1, "phase", Text),
     field(2, "conditions", Messages(&POD_CONDITION)),
     field(3, "message", Text),
     field(4, "reason", Text),
     field(7, "startTime", Time),
-    field(9, "qosClass", Text),
 ];
 
 static POD_CONDITION: [Field; 5] = [

@@ -92,12 +92,14 @@ fn node() -> Sample {
         "images": [{"names": ["registry.example.com/a:1"], "sizeBytes": 9}],
         "volumesAttached": [{"name": "kubernetes.io/csi/d^v", "devicePath": ""}],
     });
-    let read = json!({"spec": spec, "status": {
+    let mut read = json!({"spec": spec, "status": {
         "capacity": status["capacity"], "allocatable": status["allocatable"],
         "conditions": status["conditions"], "addresses": status["addresses"],
         "nodeInfo": status["nodeInfo"],
         "volumesAttached": [{"name": "kubernetes.io/csi/d^v"}],
     }});
+    let info = read["status"]["nodeInfo"].as_object_mut().unwrap();
+    info.remove("kubeProxyVersion");
     sample(
         &listing::NODES,
         "",
@@ -128,8 +130,7 @@ fn pod() -> Sample {
                     {"name": "h", "hostPath": {"path": "/x"}}],
     });
     let status = json!({
-        "phase": "Running", "reason": "Odd", "qosClass": "Burstable",
-        "startTime": "2026-01-02T03:04:05Z",
+        "phase": "Running", "reason": "Odd", "startTime": "2026-01-02T03:04:05Z",
         "conditions": [{"type": "Ready", "status": "True", "reason": "r",
                         "lastTransitionTime": "2026-01-02T03:04:05Z"}],
     });
@@ -270,7 +271,7 @@ fn access() -> Vec<Sample> {
             "",
             json!({"rules": rules}),
             None,
-            json!({"rules": rules}),
+            json!({"rules": [{"apiGroups": [""], "resources": ["nodes"]}]}),
         ),
         sample(
             &listing::CLUSTER_ROLE_BINDINGS,
