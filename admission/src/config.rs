@@ -76,8 +76,7 @@ pub struct NodeRestrictionConfig {
     pub pod_certificate_requests: Option<bool>,
     /// The API server's feature gate `CSIVolumeHealth` (off by default).
     pub csi_volume_health: bool,
-    /// The API server's feature gate `ServiceAccountNodeAudienceRestriction` is on, as by
-    /// default since 1.33.
+    /// The API server's feature gate `ServiceAccountNodeAudienceRestriction` (on by default).
     pub token_audiences: TokenAudiences,
     /// The Kubernetes version whose plugin is mirrored, where versions differ; default: the API
     /// server's.
@@ -89,20 +88,18 @@ pub struct NodeRestrictionConfig {
     pub csi_drivers: Vec<String>,
 }
 
-/// A minor version of Kubernetes, since `1.30`.
+/// A minor version of Kubernetes, since `1.33`.
 ///
-/// Checks that closed a hole are made whatever the version is: owners of a node (since 1.31.12,
-/// 1.32.8 and 1.33.4), deletion of a `ResourceSlice` (since 1.31), claims of a mirror pod (since
-/// 1.32.6 and 1.33.2) and its other references (all of them since 1.34). Held against
+/// Checks that closed a hole are made whatever the version is: owners of a node (since 1.33.4), claims
+/// of a mirror pod (since 1.33.2) and its other references (all of them since 1.34). Held against
 /// `plugin/pkg/admission/noderestriction/admission.go` and `pkg/features/kube_features.go` of
-/// v1.30.14, v1.31.14, v1.32.13, v1.33.13, v1.34.4, v1.35.4, v1.36.3 and v1.37.2; from 1.34 to 1.36
-/// the plugin did not change.
+/// v1.33.13, v1.34.4, v1.35.4, v1.36.3 and v1.37.2; from 1.34 to 1.36 the plugin did not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct MinorVersion(u8);
 
 impl MinorVersion {
-    const OLDEST: Self = Self(30);
+    const OLDEST: Self = Self(33);
     /// The newest one whose plugin is mirrored.
     pub const NEWEST: Self = Self(37);
 
@@ -111,19 +108,6 @@ impl MinorVersion {
     pub fn of_server(minor: &str) -> Option<Self> {
         let minor = minor.trim_end_matches(|c: char| !c.is_ascii_digit());
         Some(Self(minor.parse().ok()?).max(Self::OLDEST))
-    }
-
-    /// The common name in a kubelet's certificate request is checked since 1.31 (gate
-    /// `AllowInsecureKubeletCertificateSigningRequests`, off by default).
-    pub(crate) fn checks_signing_requests(self) -> bool {
-        self.0 >= 31
-    }
-
-    /// The audience of a kubelet's token request is checked since 1.33 (gate
-    /// `ServiceAccountNodeAudienceRestriction`, off by default in 1.32, where it came without
-    /// asking the authorizer, and on since).
-    pub(crate) fn restricts_audiences(self) -> bool {
-        self.0 >= 33
     }
 
     /// Since 1.37, `PodCertificateRequest` is served by default, the signer of a pod's certificate is
@@ -165,7 +149,7 @@ impl TryFrom<String> for MinorVersion {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct TokenAudiences {
-    /// Whether it is checked; default: by the version.
+    /// Whether it is checked; default: it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restrict: Option<bool>,
     /// The API server's `--api-audiences`. A request without audiences bears exactly these
@@ -181,23 +165,9 @@ impl NodeRestrictionConfig {
     }
 
     pub fn mode(&self, rule: AdmissionRule) -> Mode {
-        let named = self.modes.get(&rule).copied();
-        named.unwrap_or_else(|| self.unnamed(rule))
-    }
-
-    /// The mode of a rule that `modes` does not name.
-    fn unnamed(&self, rule: AdmissionRule) -> Mode {
-        let is_there = match rule {
-            AdmissionRule::SigningRequests => self.version().checks_signing_requests(),
-            rule => !AdmissionRule::STRICTER.contains(&rule),
-        };
-        if is_there { self.mode } else { Mode::Off }
-    }
-
-    /// Whether the audience of a token request is checked.
-    pub(crate) fn restricts_audiences(&self) -> bool {
-        let named = self.token_audiences.restrict;
-        named.unwrap_or_else(|| self.version().restricts_audiences())
+        let is_stricter = AdmissionRule::STRICTER.contains(&rule);
+        let unnamed = if is_stricter { Mode::Off } else { self.mode };
+        self.modes.get(&rule).copied().unwrap_or(unnamed)
     }
 
     /// Whether `PodCertificateRequest` is served.

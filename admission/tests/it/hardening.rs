@@ -296,8 +296,7 @@ fn each_version_has_its_own_checks() {
         let policies = policies(json!({"version": version}));
         matches!(decided(review, &policies).verdict, Verdict::Deny(_))
     };
-    assert!(!denied("1.30", &csr));
-    for version in ["1.31", "1.36", "1.37", "1.38"] {
+    for version in ["1.33", "1.36", "1.37", "1.38"] {
         assert!(denied(version, &csr), "{version}");
     }
     let status = |statuses: Value| json!({"spec": {"nodeName": "n1"}, "status": {"nodeAllocatableResourceClaimStatuses": statuses}});
@@ -311,8 +310,8 @@ fn each_version_has_its_own_checks() {
     let node = |meta: Value| json!({"metadata": meta});
     let owner = json!({"name": "n1", "ownerReferences": [{"name": "x", "uid": "x"}]});
     let update = request("nodes", "UPDATE", node(owner), node(json!({"name": "n1"})));
-    assert!(denied("1.30", &update));
-    for wrong in ["1.29", "2.31", "1.3x", "1.", ""] {
+    assert!(denied("1.33", &update));
+    for wrong in ["1.32", "2.33", "1.3x", "1.", ""] {
         let read: Result<Policies, _> =
             serde_json::from_value(json!({"nodeRestriction": {"version": wrong}}));
         assert!(read.is_err(), "{wrong}");
@@ -320,7 +319,7 @@ fn each_version_has_its_own_checks() {
     for (minor, version) in [
         ("36", "1.36"),
         ("37+", "1.37"),
-        ("29", "1.30"),
+        ("29", "1.33"),
         ("40", "1.40"),
     ] {
         let found = MinorVersion::of_server(minor).map(String::from);

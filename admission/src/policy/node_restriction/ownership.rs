@@ -41,15 +41,6 @@ pub(crate) struct Meta<'a> {
     pub(crate) owner_references: Vec<Owner<'a>>,
 }
 
-#[derive(Deserialize)]
-struct Slice<'a> {
-    #[serde(borrow, default)]
-    spec: SliceSpec<'a>,
-    /// Its place in v1alpha2.
-    #[serde(rename = "nodeName", default)]
-    node_name: Option<Text<'a>>,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SliceSpec<'a> {
@@ -145,12 +136,12 @@ fn check_csi_node_status(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
 /// `admitResourceSlice`. An update is left to the node authorizer's graph.
 pub(super) fn check_resource_slice(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let rule = AdmissionRule::ResourceSlices;
-    let (slice, verb): (Slice<'_>, _) = match request.operation() {
+    let (slice, verb): (OnlySpec<SliceSpec<'_>>, _) = match request.operation() {
         Operation::Create => (request.object(rule)?, "create"),
         Operation::Delete => (request.old_object(rule)?, "delete"),
         Operation::Update | Operation::Connect => return Ok(()),
     };
-    let name = slice.spec.node_name.or(slice.node_name);
+    let name = slice.spec.node_name;
     if name.is_some_and(|name| &*name == request.node) {
         return Ok(());
     }

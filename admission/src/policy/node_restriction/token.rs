@@ -66,7 +66,7 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
             "node requested token bound to a pod scheduled on a different node".to_owned(),
         );
     }
-    if !request.policy.restricts_audiences() {
+    if request.policy.token_audiences.restrict == Some(false) {
         return Ok(());
     }
     let Some(audiences) = raw_audiences(request, &token.spec.audiences) else {

@@ -293,10 +293,7 @@ fn slice_checks() -> Vec<Check> {
     let on = |operation: &str, object: &str| {
         implies(
             &format!("request.operation == '{operation}'"),
-            // Before v1alpha3 there was no spec.
-            &is_own(&format!(
-                "{object}.?spec.?nodeName.or({object}.?nodeName).orValue('')"
-            )),
+            &is_own(&format!("{object}.?spec.?nodeName.orValue('')")),
         )
     };
     let message = |verb: &str| {
