@@ -174,12 +174,7 @@ impl LeaseLock {
     }
 
     async fn read(&self) -> Result<Option<Lease>, ApiError> {
-        let call = Call::get(self.target.clone());
-        match self.send(&call).await {
-            Ok(lease) => Ok(Some(lease)),
-            Err(ApiError::NotFound(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.cluster.get_once(self.target.clone()).await
     }
 
     async fn create(&self) -> Result<Lease, ApiError> {
@@ -204,10 +199,8 @@ impl LeaseLock {
         self.send(&call).await
     }
 
-    /// Sends once: a repeated read would outlive the moment for which it asks.
     async fn send(&self, call: &Call) -> Result<Lease, ApiError> {
-        let answer = self.cluster.exchange(call).await?;
-        self.cluster.accept(call, answer)?.json(call)
+        self.cluster.call(call).await?.json(call)
     }
 
     fn spec(&self, holds: bool, transitions: i32) -> Value {
