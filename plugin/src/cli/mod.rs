@@ -216,21 +216,6 @@ mod tests {
     }
 
     #[test]
-    fn other_words_for_a_command_lead_to_it() {
-        for (word, tip) in [
-            ("scan", "a similar subcommand exists: 'audit'"),
-            ("rules", "`kubectl nodelife explain --list` lists all rules"),
-            ("list", "`kubectl nodelife explain --list` lists all rules"),
-            ("uncordon", "`kubectl nodelife drain NODE --undo`"),
-        ] {
-            let error = parse(&format!("kubectl-nodelife {word}")).unwrap_err();
-            let text = error.to_string();
-            assert!(text.contains(tip) && !text.contains("'man'"), "{text}");
-            assert_eq!(error.exit_code(), 2);
-        }
-    }
-
-    #[test]
     fn verbosity_is_a_number_or_further_letters() {
         for (flag, level) in [
             ("-v5", 5),
