@@ -59,8 +59,6 @@ pub struct KubeletConfiguration {
     pub eviction_soft_grace_period: BTreeMap<Str, Str>,
     #[serde(deserialize_with = "null_is_empty")]
     pub eviction_minimum_reclaim: BTreeMap<Str, Str>,
-    pub eviction_pressure_transition_period: Option<GoDuration>,
-    pub merge_default_eviction_settings: Option<bool>,
     pub enforce_node_allocatable: Option<Vec<Str>>,
     #[serde(deserialize_with = "nullable")]
     pub kube_reserved_cgroup: Str,
@@ -82,8 +80,6 @@ pub struct KubeletConfiguration {
     pub fail_cgroup_v1: Option<bool>,
     pub max_pods: Option<i64>,
     pub pods_per_core: Option<i64>,
-    pub pod_pids_limit: Option<i64>,
-    pub node_status_update_frequency: Option<GoDuration>,
     pub node_status_report_frequency: Option<GoDuration>,
     pub node_lease_duration_seconds: Option<i32>,
     pub shutdown_grace_period: Option<GoDuration>,
@@ -96,31 +92,17 @@ pub struct KubeletConfiguration {
     #[serde(deserialize_with = "nullable")]
     pub tls_cert_file: Str,
     #[serde(deserialize_with = "nullable")]
-    pub tls_cipher_suites: Vec<Str>,
-    #[serde(deserialize_with = "nullable")]
     pub authentication: Authentication,
     #[serde(deserialize_with = "nullable")]
     pub authorization: Authorization,
     pub read_only_port: Option<i32>,
-    pub streaming_connection_idle_timeout: Option<GoDuration>,
-    #[serde(rename = "makeIPTablesUtilChains")]
-    pub make_iptables_util_chains: Option<bool>,
     pub fail_swap_on: Option<bool>,
-    #[serde(deserialize_with = "nullable")]
-    pub memory_swap: MemorySwap,
     #[serde(rename = "imageGCHighThresholdPercent")]
     pub image_gc_high_threshold_percent: Option<i32>,
     #[serde(rename = "imageGCLowThresholdPercent")]
     pub image_gc_low_threshold_percent: Option<i32>,
     #[serde(deserialize_with = "nullable")]
     pub container_log_max_size: Str,
-    pub container_log_max_files: Option<i32>,
-    pub serialize_image_pulls: Option<bool>,
-    pub register_node: Option<bool>,
-    pub protect_kernel_defaults: Option<bool>,
-    pub local_storage_capacity_isolation: Option<bool>,
-    #[serde(rename = "eventRecordQPS")]
-    pub event_record_qps: Option<i32>,
     #[serde(deserialize_with = "nullable")]
     pub feature_gates: BTreeMap<Str, bool>,
     /// All other fields, as they were read: kubelets of other versions judge them, too.
@@ -178,14 +160,6 @@ pub struct Authorization {
     /// `Webhook` or `AlwaysAllow`.
     #[serde(deserialize_with = "nullable")]
     pub mode: Str,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct MemorySwap {
-    /// `NoSwap` or `LimitedSwap`.
-    #[serde(deserialize_with = "nullable")]
-    pub swap_behavior: Str,
 }
 
 impl KubeletConfiguration {
@@ -251,14 +225,7 @@ impl KubeletConfiguration {
     fn zeros_are_defaults(&mut self) {
         self.max_pods.take_if(|pods| *pods == 0);
         (self.node_lease_duration_seconds).take_if(|seconds| *seconds == 0);
-        for duration in [
-            &mut self.eviction_pressure_transition_period,
-            &mut self.node_status_update_frequency,
-            &mut self.node_status_report_frequency,
-            &mut self.streaming_connection_idle_timeout,
-        ] {
-            duration.take_if(|duration| *duration == GoDuration::default());
-        }
+        (self.node_status_report_frequency).take_if(|every| *every == GoDuration::default());
     }
 
     /// How many pods the node takes: `maxPods`, or fewer by `podsPerCore`.

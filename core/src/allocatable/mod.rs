@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::request::Amounts;
 pub use configuration::{
     Authentication, Authorization, ConfigurationError, DEFAULT_EVICTION_HARD, DEFAULT_MAX_PODS,
-    Enabled, KubeletConfiguration, KubeletFiles, MemoryReservation, MemorySwap, ShutdownByPriority,
+    Enabled, KubeletConfiguration, KubeletFiles, MemoryReservation, ShutdownByPriority,
 };
 pub use enforcement::Enforcement;
 pub use line::Line;
