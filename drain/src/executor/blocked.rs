@@ -1,14 +1,16 @@
 //! Budgets that have blocked all evictions for ten seconds, and their unhealthy pods.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use nodelife_cluster::{ApiError, Cluster, listing};
+use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::disruption::BudgetKey;
 use nodelife_core::object::Pod;
 use nodelife_core::text::Str;
 use tokio::task::JoinSet;
 
-use crate::view::in_namespace;
+use crate::shared_state::SharedState;
+use crate::view::surroundings::SharedPods;
 
 use super::requests::scheduling_messages;
 
@@ -24,7 +26,7 @@ pub(super) type BudgetPods = (BudgetKey, Result<NamespacePods, ApiError>);
 
 #[derive(Default)]
 pub(super) struct NamespacePods {
-    pub(super) pods: Vec<Pod>,
+    pub(super) pods: Arc<Vec<Pod>>,
     /// The scheduler's words on the first of those that wait for a node, by name.
     pub(super) pending: BTreeMap<Str, String>,
 }
@@ -32,9 +34,12 @@ pub(super) struct NamespacePods {
 /// Of how many pods the scheduler's words are read.
 const MAX_PENDING: usize = 10;
 
-async fn pods_of(cluster: &Cluster, namespace: &Str) -> Result<NamespacePods, ApiError> {
-    let filter = in_namespace(namespace);
-    let pods = cluster.list(&listing::PODS, &filter, |_| {}).await?.items;
+async fn pods_of(
+    cluster: &Cluster,
+    shared: &SharedPods,
+    namespace: &Str,
+) -> Result<NamespacePods, ApiError> {
+    let pods = shared.of(cluster, namespace).await?;
     let pending = scheduling_messages(cluster, &pods, MAX_PENDING).await?;
     let by_name = pending
         .into_iter()
@@ -44,13 +49,13 @@ async fn pods_of(cluster: &Cluster, namespace: &Str) -> Result<NamespacePods, Ap
 }
 
 impl BlockedBudgets {
-    /// Lists the pods of the budget's namespace, once for each budget.
-    pub(super) fn ask(&mut self, cluster: Cluster, budget: BudgetKey) {
+    /// Reads the pods of the budget's namespace, once for each budget.
+    pub(super) fn ask(&mut self, cluster: Cluster, process: Arc<SharedState>, budget: BudgetKey) {
         if !self.reported.insert(budget.clone()) {
             return;
         }
         self.pending.spawn(async move {
-            let pods = pods_of(&cluster, &budget.namespace).await;
+            let pods = pods_of(&cluster, &process.pods, &budget.namespace).await;
             (budget, pods)
         });
     }

@@ -1,5 +1,6 @@
 //! Reports blocked budgets and failed watches.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -54,7 +55,9 @@ impl Executor<'_> {
             if let Some((blocked, budget)) = tracked.budget_block()
                 && blocked.unreadable_budget().is_none()
             {
-                self.blocked.ask(self.cluster.clone(), budget.clone());
+                let process = Arc::clone(&self.options.process);
+                self.blocked
+                    .ask(self.cluster.clone(), process, budget.clone());
             }
         }
     }

@@ -1,6 +1,7 @@
 //! A drain that runs.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use nodelife_core::node_maintenance::{
@@ -9,12 +10,18 @@ use nodelife_core::node_maintenance::{
 use nodelife_core::text::Str;
 use nodelife_drain::{Drain, DrainStatus};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use super::super::reporter::{PERIOD, StatusReporter, View};
 use super::super::reservations::{Limits, Reservation};
 use super::super::status::{count_nodes, reason, set_condition};
 use super::journal::{Begins, note_begins};
 use super::{Next, Seen, Worker};
+
+/// How long the state is not written again: an API server that takes long has enough to do.
+fn pause_after(write: Duration) -> Duration {
+    PERIOD + (write * 4).min(PERIOD * 9)
+}
 
 impl Worker {
     /// Runs the drain, and writes how far it has come, until it ends or the object is deleted.
@@ -70,6 +77,7 @@ impl Worker {
                         note_begins(&mut status, node, &ready, now);
                     }
                     note_limit(&mut status, &self.reservation, limits, now);
+                    let begun = Instant::now();
                     match self.write(status).await {
                         // Who does not listen has ended.
                         Ok(()) => asked.drain(..).for_each(|(_, begins)| {
@@ -81,7 +89,7 @@ impl Worker {
                         }
                     }
                     tokio::select! {
-                        () = tokio::time::sleep(PERIOD) => {}
+                        () = tokio::time::sleep(pause_after(begun.elapsed())) => {}
                         Some(ask) = begins.recv() => asked.push(ask),
                     }
                 }
