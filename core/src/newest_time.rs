@@ -53,7 +53,7 @@ pub fn newest_time(
         note(&event.involved_object.name, event.time());
     }
     // Where no node is heard any more, none was heard after the last was lost.
-    let usual = usual(nodes, &by_node).or(lost);
+    let usual = usual(nodes, &by_node, of_control_plane).or(lost);
     let limit = usual.map(|usual| Some(usual).max(of_control_plane));
     let limit = limit
         .flatten()
@@ -63,13 +63,21 @@ pub fn newest_time(
     credible.chain(of_control_plane).max()
 }
 
-/// The median of the newest times of the nodes that the control plane hears.
-fn usual(nodes: &[Node], newest: &HashMap<&str, Timestamp>) -> Option<Timestamp> {
+/// The median of the newest times of the nodes that the control plane hears. A node that is far behind
+/// what the control plane wrote does not know what time it is.
+fn usual(
+    nodes: &[Node],
+    newest: &HashMap<&str, Timestamp>,
+    of_control_plane: Option<Timestamp>,
+) -> Option<Timestamp> {
     let heard = nodes
         .iter()
         .filter(|node| !node.condition("Ready").is_some_and(is_lost));
     let mut times: Vec<_> = heard
         .filter_map(|node| newest.get(node.metadata.name.as_str()).copied())
+        .filter(|time| {
+            of_control_plane.is_none_or(|written| written.duration_since(*time) <= APART)
+        })
         .collect();
     times.sort_unstable();
     let middle = times.len().checked_sub(1)? / 2;
@@ -138,5 +146,16 @@ mod tests {
         let nodes = [heard("a", 100), heard("b", 1500)];
         assert_eq!(newest_time(&nodes, &[], &[new], &[]), Some(at(1500)));
         assert_eq!(newest(&nodes), Some(at(100)));
+    }
+
+    #[test]
+    fn nodes_that_are_behind_the_control_plane_do_not_outvote_others() {
+        let mut new = heard("c", 1500);
+        new.metadata.creation_timestamp = Some(at(1200));
+        let nodes = [heard("a", 100), heard("b", 103), new.clone()];
+        assert_eq!(newest(&nodes), Some(at(1500)));
+        // Nor does a clock that is ahead of those that know the time.
+        let nodes = [heard("a", 1200), heard("b", 1201), new];
+        assert_eq!(newest(&nodes), Some(at(1201)));
     }
 }
