@@ -394,6 +394,24 @@ fn nodes_of_a_part_of_a_cluster_are_no_cluster() {
     for (name, files) in some {
         assert!(!parts(&files).has(Source::AllNodes), "{name}");
     }
+    // As with a selector.
+    let pods = |nodes: [&str; 2]| {
+        let pods = nodes.map(|node| {
+            let mut pod = pod("shop", &format!("on-{node}"));
+            pod["spec"]["nodeName"] = node.into();
+            pod
+        });
+        let nodes = list(&[node("a", Some("True"), None)]);
+        parts(&[("a.json", vec![nodes, list(&pods)])])
+    };
+    let why = pods(["b", "c"])
+        .why_missing(Source::AllNodes)
+        .map(str::to_owned);
+    assert!(
+        why.unwrap()
+            .starts_with("the input has 1 node, and pods of 2 others")
+    );
+    assert!(pods(["a", "b"]).has(Source::AllNodes));
     let whole = [
         (
             "a cluster of one",
@@ -425,6 +443,24 @@ fn nodes_of_a_part_of_a_cluster_are_no_cluster() {
     for (name, files) in whole {
         assert_eq!(parts(&files).why_missing(Source::AllNodes), None, "{name}");
     }
+}
+
+/// As of `kubectl get leases -n kube-system`.
+#[test]
+fn leases_of_components_are_none_of_nodes() {
+    let lease = |namespace: &str| {
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "a", "namespace": namespace}, "spec": {}})
+    };
+    let of = |namespaces: &[&str]| {
+        let leases: Vec<_> = namespaces
+            .iter()
+            .map(|namespace| lease(namespace))
+            .collect();
+        parts(&[("a.json", vec![list(&leases)])])
+    };
+    assert!(!of(&["kube-system"]).has(Source::Leases));
+    assert!(of(&["kube-system", "kube-node-lease"]).has(Source::Leases));
 }
 
 /// `kubectl cluster-info dump` has no StatefulSets.

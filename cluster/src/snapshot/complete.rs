@@ -32,6 +32,8 @@ pub(super) fn complete(all: Gathered) -> (Snapshot, Vec<Str>) {
     for source in Source::ALL {
         let here = match source {
             Source::Workloads => REQUIRED_WORKLOADS.iter().all(|kind| kinds.contains(kind)),
+            // Components have theirs in other namespaces.
+            Source::Leases => !snapshot.leases.is_empty(),
             Source::KubeletConfigs => !snapshot.kubelet_configs.is_empty(),
             Source::NodeAuthorizer => snapshot.node_authorizer.is_some(),
             Source::NodeRestriction => snapshot.node_restriction.is_some(),
@@ -83,6 +85,24 @@ fn note(snapshot: &mut Snapshot, source: Source, why: Option<String>) {
 fn why_some_nodes(snapshot: &Snapshot, is_single: bool) -> Option<String> {
     if is_single {
         return Some("the input is a single Node, not all nodes of a cluster".to_owned());
+    }
+    // As with a selector. A pod of a Node that was deleted lives for a minute.
+    let here: HashSet<_> = snapshot
+        .nodes
+        .iter()
+        .map(|node| &node.metadata.name)
+        .collect();
+    let bound = snapshot.pods.iter().map(|pod| &pod.spec.node_name);
+    let absent: HashSet<_> = bound
+        .filter(|name| !name.is_empty() && !here.contains(name))
+        .collect();
+    if snapshot.has(Source::Nodes) && absent.len() > here.len() {
+        return Some(format!(
+            "the input has {}, and pods of {} others; add {}",
+            format::count(here.len(), "node"),
+            absent.len(),
+            how_to_get(Source::Nodes)
+        ));
     }
     // The controller takes its NoExecute taints away when no node is ready (`handleDisruption`,
     // `pkg/controller/nodelifecycle/node_lifecycle_controller.go`, v1.36.3).
