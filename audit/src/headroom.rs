@@ -30,7 +30,8 @@ impl<'a> Headroom<'a> {
         let workers = context
             .nodes()
             .filter(|node| is_open(node) && !is_control_plane(node));
-        for node in workers {
+        let workers: Vec<_> = workers.collect();
+        for node in &workers {
             for one in &mut all {
                 let offer = allocatable(node, one.resource).map_or(0, Quantity::nano);
                 one.offers.push((node, offer));
@@ -47,6 +48,13 @@ impl<'a> Headroom<'a> {
                         _ => one.wanted = one.wanted.saturating_add(amount),
                     }
                 }
+            }
+        }
+        // What a node offers that does not say it is not zero, and neither is the sum.
+        for one in &mut all {
+            let mut offers = workers.iter().map(|node| allocatable(node, one.resource));
+            if offers.any(|offer| offer.is_none()) {
+                one.offers.clear();
             }
         }
         all

@@ -69,6 +69,27 @@ fn a_range_that_the_network_plugin_does_not_use_is_not_too_small() {
         node.metadata.annotations.insert(key.into(), range.into());
         assert!(!super::finds(&snapshot, "NL-CAP-006"), "{key}");
     }
+    // Calico has ranges of its own unless it is told otherwise, which its annotation does not say.
+    let mut snapshot = super::cluster::healthy();
+    let node = &mut snapshot.nodes[0];
+    node.spec.pod_cidrs = vec!["10.244.0.0/27".into()];
+    let own = "projectcalico.org/IPv4Address".into();
+    node.metadata.annotations.insert(own, "10.0.0.1/24".into());
+    let now = snapshot.taken_at.unwrap();
+    let audit = nodelife_audit::audit(&snapshot, &nodelife_audit::Selection::default(), now);
+    let found = audit.findings.iter().map(|f| (&*f.rule, f.severity));
+    let found: Vec<_> = found.collect();
+    assert_eq!(found, [("NL-CAP-006", nodelife_audit::Severity::Info)]);
+}
+
+#[test]
+fn an_allocatable_that_is_cut_out_is_not_zero() {
+    let mut snapshot = super::cluster::healthy();
+    for node in &mut snapshot.nodes {
+        node.status.allocatable.clear();
+        node.status.capacity.clear();
+    }
+    assert!(!super::finds(&snapshot, "NL-CAP-011"));
 }
 
 /// The network plugin's default range on a home or office network.
