@@ -130,31 +130,27 @@ fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
     if context.snapshot.is_declared() {
         return will_never_allow(context, findings);
     }
-    let needed = [Source::Pods, Source::Workloads];
-    let readable = needed.map(|source| context.snapshot.has(source));
     for entry in context.budgets() {
         let BudgetPods { budget, pods } = entry;
-        let is_lifted = |pod: &&Pod| budget.may_be_lifted(pod);
-        if budget.owner().is_some() || !pods.is_empty() && pods.iter().all(is_lifted) {
+        if is_lifted(entry) {
             continue;
         }
-        let is_known = readable == [true, true] && !has_unread_pods(context, entry);
-        let may_scale = is_known && !context.autoscalers().is_empty();
-        if may_scale && at_least_scale(context, entry, findings) || !budget.is_exhausted() {
+        let may_scale = is_read(context, entry) && !context.autoscalers().is_empty();
+        if may_scale && at_least_scale(context, entry, findings) {
             continue;
         }
-        // Judge by the workloads' scale: the status is too strict while a pod is missing.
-        let never = if is_known {
-            budget.refuses_at_scale(pods, &context.workloads_of(pods))
-        } else {
-            budget.refuses_by_status()
-        };
-        let Some((needed, reachable)) = never else {
+        let Some((needed, reachable)) = refuses_always(context, entry) else {
             continue;
         };
         let status = &budget.status;
-        let says = "{spec}: {needed} of {reachable} pods have to be healthy, {currentHealthy} are; \
-                    {reachable} − {needed} = 0 evictions allowed, ever";
+        // A budget of a manifest, beside the objects of a cluster, was not counted.
+        let says = if status.expected_pods > 0 {
+            "{spec}: {needed} of {reachable} pods have to be healthy, {currentHealthy} are; \
+             {reachable} − {needed} = 0 evictions allowed, ever"
+        } else {
+            "{spec}: {needed} of {reachable} pods have to be healthy; {reachable} − {needed} = 0 \
+             evictions allowed, ever"
+        };
         findings.push(
             FindingBuilder::budget(budget, says)
                 .with("spec", Fact::quote(&budget.spec.to_string()))
@@ -165,6 +161,29 @@ fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
                 .with("currentHealthy", status.current_healthy)
                 .on_all(pods.iter().map(|pod| pod.spec.node_name.as_str())),
         );
+    }
+}
+
+/// Whether others than its owner lift the budget, for all of its pods.
+fn is_lifted(BudgetPods { budget, pods }: &BudgetPods<'_>) -> bool {
+    let mut guarded = pods.iter().map(|pod| budget.may_be_lifted(pod));
+    budget.owner().is_some() || !pods.is_empty() && guarded.all(|is_lifted| is_lifted)
+}
+
+/// Whether the pods of a budget and their workloads were read.
+fn is_read(context: &Context<'_>, entry: &BudgetPods<'_>) -> bool {
+    let mut needed = [Source::Pods, Source::Workloads].into_iter();
+    needed.all(|source| context.snapshot.has(source)) && !has_unread_pods(context, entry)
+}
+
+/// How many pods have to be healthy of how many, if that allows no eviction ever: by the workloads'
+/// scale, as the status is too strict while a pod is missing.
+fn refuses_always(context: &Context<'_>, entry: &BudgetPods<'_>) -> Option<(i32, i32)> {
+    let BudgetPods { budget, pods } = entry;
+    if is_read(context, entry) {
+        budget.refuses_at_scale(pods, &context.workloads_of(pods))
+    } else {
+        budget.refuses_by_status()
     }
 }
 
@@ -338,6 +357,8 @@ fn is_scaled_down(context: &Context<'_>, budget: &Budget) -> bool {
 }
 
 fn unhealthy(context: &Context<'_>, findings: &mut Findings<'_>) {
+    // NL-PDB-001 says what is wrong where no pod may be evicted ever.
+    let may_allow = |entry: &_| is_lifted(entry) || refuses_always(context, entry).is_none();
     for entry in context.budgets() {
         let (spec, status) = (&entry.budget.spec, &entry.budget.status);
         let strict = matches!(
@@ -351,7 +372,8 @@ fn unhealthy(context: &Context<'_>, findings: &mut Findings<'_>) {
             .map(|pod| pod.metadata.name.as_str())
             .collect();
         // With enough healthy pods the unhealthy ones can be evicted; below that they cannot.
-        if strict && !broken.is_empty() && status.current_healthy < status.desired_healthy {
+        let is_short = status.current_healthy < status.desired_healthy;
+        if strict && !broken.is_empty() && is_short && may_allow(entry) {
             let says = "{healthy} healthy, {wanted} wanted: not even the unhealthy pods may be \
                         evicted: {pods}";
             let nodes = entry.pods.iter().map(|pod| pod.spec.node_name.as_str());

@@ -138,6 +138,46 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
 ];
 
+/// A manifest beside the objects of a cluster has no status.
+#[test]
+fn a_budget_that_was_not_counted_has_no_healthy_pods_to_tell() {
+    let mut snapshot = super::cluster::healthy();
+    let budget = &mut snapshot.budgets[2];
+    budget.spec = serde_json::from_value(serde_json::json!({
+        "maxUnavailable": 0, "selector": {"matchLabels": {"app": "frontend"}},
+    }))
+    .unwrap();
+    budget.status = Default::default();
+    budget.metadata.generation = None;
+    let now = snapshot.taken_at.unwrap();
+    let audit = nodelife_audit::audit(&snapshot, &Selection::default(), now);
+    let message =
+        "maxUnavailable: 0: 6 of 6 pods have to be healthy; 6 − 6 = 0 evictions allowed, ever";
+    assert_eq!(audit.findings.len(), 1, "{:?}", audit.findings);
+    assert_eq!(audit.findings[0].message, message);
+}
+
+/// Its unhealthy pods may be evicted as soon as one disruption is allowed.
+#[test]
+fn a_budget_that_never_allows_an_eviction_is_one_fault() {
+    let mut snapshot = super::cluster::healthy();
+    let budget = &mut snapshot.budgets[2];
+    budget.spec = serde_json::from_value(serde_json::json!({
+        "minAvailable": "100%", "selector": {"matchLabels": {"app": "frontend"}},
+    }))
+    .unwrap();
+    budget.status.desired_healthy = 6;
+    budget.status.current_healthy = 5;
+    budget.status.disruptions_allowed = 0;
+    let pod = &mut first_pod(&mut snapshot, "frontend").status;
+    let ready = pod.conditions.iter_mut().find(|c| c.kind == *"Ready");
+    ready.unwrap().status = "False".into();
+    let now = snapshot.taken_at.unwrap();
+    let audit = nodelife_audit::audit(&snapshot, &Selection::default(), now);
+    let found: Vec<_> = audit.findings.iter().map(|found| &*found.rule).collect();
+    assert_eq!(found, ["NL-PDB-001"]);
+}
+
 /// OLM's catalog operator makes the pods of its catalogs again.
 #[test]
 fn a_pod_with_an_owner_that_is_no_controller_is_not_bare() {
