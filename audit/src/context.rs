@@ -13,10 +13,13 @@ use nodelife_core::machine::NodeMachine;
 use nodelife_core::object::{Budget, Lease, Node, NodeCondition, Pod, Workload, WorkloadKind};
 use nodelife_core::quantity::Quantity;
 use nodelife_core::request::{self, Amounts, ByContainers};
-use nodelife_core::snapshot::Snapshot;
+use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::version::Version;
 use nodelife_core::workload::Workloads;
 use nodelife_core::zone::{self, ZoneReport};
+
+/// `nodeLeaseDurationSeconds` (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
+pub(crate) const LEASE_DURATION: i32 = 40;
 
 /// A snapshot with its indices.
 #[derive(Debug)]
@@ -31,7 +34,8 @@ pub struct Context<'a> {
     pub zones: ZoneReport,
     nodes: HashMap<&'a str, &'a Node>,
     leases: HashMap<&'a str, &'a Lease>,
-    clocks_ahead: HashMap<&'a str, i64>,
+    /// Seconds by which the clocks of nodes are ahead, or behind if negative.
+    clocks_off: HashMap<&'a str, i64>,
     machines: OnceLock<Vec<&'a Node>>,
     pods: OnceLock<HashMap<&'a str, Vec<&'a Pod>>>,
     workloads: OnceLock<HashMap<&'a str, &'a Workload>>,
@@ -59,10 +63,7 @@ impl<'a> Context<'a> {
         let by_name = |node: &'a Node| (node.metadata.name.as_str(), node);
         let lease_by_name = |lease: &'a Lease| (lease.metadata.name.as_str(), lease);
         let leases: HashMap<_, _> = snapshot.leases.iter().map(lease_by_name).collect();
-        let ahead = snapshot.nodes.iter().filter_map(|node| {
-            let name = node.metadata.name.as_str();
-            Some((name, clock_ahead(node, leases.get(name).copied(), now)?))
-        });
+        let clocks_off = clocks_off(snapshot, &leases, &settings, now);
         Self {
             snapshot,
             now,
@@ -70,7 +71,7 @@ impl<'a> Context<'a> {
             settings,
             zones: ZoneReport::of(&snapshot.nodes, &settings, Some(now)),
             nodes: snapshot.nodes.iter().map(by_name).collect(),
-            clocks_ahead: ahead.collect(),
+            clocks_off,
             leases,
             machines: OnceLock::new(),
             pods: OnceLock::new(),
@@ -251,13 +252,24 @@ impl<'a> Context<'a> {
 
     /// Seconds that the node's clock is ahead, if it is.
     pub fn clock_ahead(&self, node: &Node) -> Option<i64> {
-        self.clocks_ahead.get(node.metadata.name.as_str()).copied()
+        Some(self.clock_off(node)).filter(|off| *off > 0)
+    }
+
+    /// Seconds that the node's clock is behind, if it is.
+    pub fn clock_behind(&self, node: &Node) -> Option<i64> {
+        Some(-self.clock_off(node)).filter(|behind| *behind > 0)
+    }
+
+    /// Seconds by which the node's clock is ahead, or behind if negative.
+    pub fn clock_off(&self, node: &Node) -> i64 {
+        let off = self.clocks_off.get(node.metadata.name.as_str());
+        off.copied().unwrap_or_default()
     }
 
     /// Whole seconds since a time by the node's own clock.
     pub fn seconds_by_clock_of(&self, node: &Node, then: Timestamp) -> i64 {
-        let ahead = self.clock_ahead(node).unwrap_or_default();
-        self.seconds_since(then).saturating_add(ahead).max(0)
+        let since = self.seconds_since(then);
+        since.saturating_add(self.clock_off(node)).max(0)
     }
 
     /// For how many seconds the condition has had its status, if known.
@@ -311,6 +323,50 @@ impl<'a> Context<'a> {
         };
         self.workloads.get_or_init(all).get(uid).copied()
     }
+}
+
+/// By how many seconds the clocks of nodes are ahead, or behind if negative, by name.
+fn clocks_off<'a>(
+    snapshot: &'a Snapshot,
+    leases: &HashMap<&str, &Lease>,
+    settings: &zone::Settings,
+    now: Timestamp,
+) -> HashMap<&'a str, i64> {
+    /// The controller looks every 5 s, and an overloaded one is late.
+    const SETTLED: i64 = 60;
+    /// Lists of an input without a time may have been read minutes apart.
+    const APART: i64 = 600;
+    let mut off = HashMap::default();
+    // The control plane evidently hears a node that is not Unknown long after the grace period,
+    // while others renew their Leases.
+    let mut silent = Vec::new();
+    let mut is_renewed = false;
+    for node in &snapshot.nodes {
+        let name = node.metadata.name.as_str();
+        let lease = leases.get(name).copied();
+        if let Some(ahead) = clock_ahead(node, lease, now) {
+            off.insert(name, ahead);
+        }
+        let renewed = lease.and_then(|lease| lease.spec.renew_time);
+        let ready = node
+            .condition("Ready")
+            .filter(|ready| ready.status != "Unknown");
+        let posted = ready.and_then(|ready| ready.last_heartbeat_time);
+        if let (Some(renewed), Some(posted)) = (renewed, posted) {
+            let age = now.duration_since(renewed.max(posted)).as_secs();
+            is_renewed |= node.is_ready() && age <= i64::from(LEASE_DURATION);
+            silent.push((name, age));
+        }
+    }
+    let settled = if snapshot.has(Source::Clock) {
+        SETTLED
+    } else {
+        APART
+    };
+    let late = i64::from(settings.grace_period) + settled;
+    silent.retain(|(_, age)| is_renewed && *age > late);
+    off.extend(silent.into_iter().map(|(name, age)| (name, -age)));
+    off
 }
 
 /// Seconds that the newest time that the node itself wrote is after `now`.

@@ -250,11 +250,8 @@ impl Course {
             Some("False") => Failure::NotReady,
             _ => Failure::None,
         };
-        let ahead = context.clock_ahead(node).unwrap_or_default();
-        let by_own_clock = |at: Timestamp| {
-            let ahead = SignedDuration::from_secs(ahead);
-            at.checked_sub(ahead).unwrap_or(at)
-        };
+        let off = SignedDuration::from_secs(context.clock_off(node));
+        let by_own_clock = |at: Timestamp| at.checked_sub(off).unwrap_or(at);
         let changed = ready.and_then(|ready| ready.last_transition_time);
         let posted = ready.and_then(|ready| ready.last_heartbeat_time);
         let lease = context.lease(&node.metadata.name);
@@ -289,6 +286,8 @@ impl Course {
             now: after(context.now),
             detected: match failure {
                 Failure::None => settings.detected_within(),
+                // At the latest now, where no time of it is known.
+                Failure::Silent if since.is_none() => 0.0,
                 Failure::Silent => changed.map_or_else(|| settings.detected_within(), after),
                 Failure::NotReady => 0.0,
             },
@@ -297,7 +296,7 @@ impl Course {
             overdue: untainted(context, node).and_then(|(_, overdue)| overdue),
             sign,
         };
-        let taint = taint.filter(|_| since.is_some());
+        let taint = taint.filter(|_| failure != Failure::None);
         course.has_taint = taint.is_some();
         course.tainted = if taint.is_some() {
             Some(added.map_or(course.detected, after))
@@ -435,8 +434,9 @@ impl Course {
                 (last, event.to_owned())
             }
             _ if self.failure == Failure::NotReady => {
-                let event = "the kubelet ends them, once the container runtime answers; until \
-                             then StatefulSets do not replace their pods, and volumes stay attached";
+                let event = "they wait for the kubelet, which ends them once the container \
+                             runtime answers; until then StatefulSets do not replace theirs, and \
+                             volumes stay attached";
                 (last, event.to_owned())
             }
             _ => {

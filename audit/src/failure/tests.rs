@@ -263,6 +263,18 @@ fn a_clock_that_is_ahead_moves_no_time_into_the_future() {
 }
 
 #[test]
+fn a_failure_without_a_time_has_happened_by_now() {
+    let mut nodes = failed("Unknown", "11:00:00", "11:00:00", None);
+    let ready = &mut nodes[0].status.conditions[0];
+    (ready.last_heartbeat_time, ready.last_transition_time) = (None, None);
+    nodes[0].spec.taints.push(no_execute(UNREACHABLE));
+    let timeline = timeline(&nodes, &[tolerating(Some(300))], &Settings::default());
+    let after = timeline.steps.iter().map(|step| step.after_seconds);
+    let after: Vec<_> = after.collect();
+    assert_eq!(after, [Some(0.0), Some(0.0), Some(0.0), Some(300.0), None]);
+}
+
+#[test]
 fn a_taint_that_takes_the_place_of_another_begins_nothing_anew() {
     // Not ready first, silent since a minute: the swap comes with the controller's next look.
     let mut nodes = failed(

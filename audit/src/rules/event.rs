@@ -85,11 +85,11 @@ fn report(
     findings: &mut Findings<'_>,
     reason: &str,
     says: &'static str,
-    is_fault: impl Fn(&Seen, i64) -> bool,
+    is_fault: impl Fn(&Node, &Seen, i64) -> bool,
 ) {
     for (node, seen) in seen(context, reason) {
         let last = seen.last.map(|last| context.seconds_since(last));
-        if let Some(last) = last.filter(|last| is_fault(&seen, *last)) {
+        if let Some(last) = last.filter(|last| is_fault(node, &seen, *last)) {
             let found = FindingBuilder::node(node, says).with("times", seen.times);
             findings.push(found.with("last", Fact::seconds(last)));
         }
@@ -100,15 +100,24 @@ fn report(
 /// minutes.
 fn no_space_freed(context: &Context<'_>, findings: &mut Findings<'_>) {
     let says = "the kubelet reports FreeDiskSpaceFailed, the last time {last} ago";
-    report(context, findings, "FreeDiskSpaceFailed", says, |_, last| {
-        last <= RECENT
-    });
+    // At the eviction threshold, NL-HB-011 says the same.
+    let is_full = |node: &Node| {
+        node.condition("DiskPressure")
+            .is_some_and(|c| c.status == "True")
+    };
+    report(
+        context,
+        findings,
+        "FreeDiskSpaceFailed",
+        says,
+        |node, _, last| last <= RECENT && !is_full(node),
+    );
 }
 
 /// `nodestatus/setters.go` reports a new boot ID.
 fn rebooted(context: &Context<'_>, findings: &mut Findings<'_>) {
     let says = "rebooted {times} times, the last time {last} ago";
-    report(context, findings, "Rebooted", says, |seen, _| {
+    report(context, findings, "Rebooted", says, |_, seen, _| {
         seen.times > 1
     });
 }
@@ -117,5 +126,5 @@ fn rebooted(context: &Context<'_>, findings: &mut Findings<'_>) {
 fn out_of_memory(context: &Context<'_>, findings: &mut Findings<'_>) {
     let says =
         "the kernel killed processes outside of pods {times} times, the last time {last} ago";
-    report(context, findings, "SystemOOM", says, |_, _| true);
+    report(context, findings, "SystemOOM", says, |_, _, _| true);
 }

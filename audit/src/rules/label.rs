@@ -1,5 +1,6 @@
 //! LBL: labels and topology.
 
+use super::registration::waits_for_cloud;
 use crate::context::{is_control_plane, is_open};
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::Node;
@@ -69,6 +70,10 @@ fn topology_missing(context: &Context<'_>, findings: &mut Findings<'_>) {
         let Some((_, _, bearers)) = absent.first() else {
             continue;
         };
+        // The cloud controller sets the labels: NL-REG-008 tells why it does not.
+        if waits_for_cloud(context, node).is_some() {
+            continue;
+        }
         let keys: Vec<_> = absent.iter().map(|(stable, ..)| *stable).collect();
         let says = if *bearers == 1 {
             "{missing} missing, while {others} has it"

@@ -33,10 +33,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "a pod does not terminate",
-        why: "Its grace period has expired. On a live node, the kubelet cannot kill the pod or \
-              unmount its volumes. On a dead node, no kubelet confirms the deletion.",
-        fix: "On a live node, check the kubelet's log, the volumes and the finalizers. On a dead \
-              node, delete the Node object, or use the out-of-service taint.",
+        why: "Its grace period has expired, and the kubelet cannot kill the pod or unmount its \
+              volumes.",
+        fix: "Check the kubelet's log, the container runtime and the volumes.",
         link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination",
         check: Check::All(not_stopping),
     },
@@ -135,7 +134,13 @@ fn not_stopping(context: &Context<'_>, findings: &mut Findings<'_>) {
     // NL-PDB-009 reports pods with finalizers.
     let pods = context.overdue_pods();
     for (pod, late) in pods.filter(|(pod, _)| pod.metadata.finalizers.is_empty()) {
-        let Some(node) = context.node(&pod.spec.node_name) else {
+        // The pods of a dead node wait for what NL-HB-002 says of it.
+        let is_dead = |node: &Node| {
+            node.condition("Ready")
+                .is_some_and(|c| c.status == "Unknown")
+        };
+        let node = context.node(&pod.spec.node_name);
+        let Some(node) = node.filter(|node| !is_dead(node)) else {
             continue;
         };
         let says = match node.is_ready() {

@@ -283,31 +283,38 @@ fn provider(node: &Node) -> Option<&str> {
     }
 }
 
+/// What is missing of a node that a cloud controller should have initialized.
+pub(super) fn waits_for_cloud(context: &Context<'_>, node: &Node) -> Option<&'static str> {
+    let has_provider = |node: &Node| !node.spec.provider_id.is_empty();
+    if !is_settled(context, node) {
+        None
+    } else if node.spec.taints.iter().any(|t| t.key == UNINITIALIZED) {
+        Some("{age} old, but still tainted node.cloudprovider.kubernetes.io/uninitialized")
+    } else if !has_provider(node) && context.nodes().any(has_provider) {
+        Some("{age} old, but has no providerID, unlike other nodes")
+    } else {
+        None
+    }
+}
+
+fn is_settled(context: &Context<'_>, node: &Node) -> bool {
+    context.age(&node.metadata).is_some_and(|age| age > 300)
+}
+
 fn uninitialized(context: &Context<'_>, findings: &mut Findings<'_>) {
-    const SETTLED: i64 = 300;
-    let cloudy = context
-        .nodes()
-        .any(|node| !node.spec.provider_id.is_empty());
     let providers = context.machines().filter_map(provider).collect::<Vec<_>>();
     let usual = most_common(providers.iter().copied());
-    for node in context.machines() {
-        let Some(age) = context.age(&node.metadata).filter(|age| *age > SETTLED) else {
-            continue;
-        };
+    for node in context.machines().filter(|node| is_settled(context, node)) {
         let own = provider(node);
         let alike = providers.iter().filter(|id| Some(**id) == own).count();
         let tainted = node.spec.taints.iter().any(|t| t.key == UNINITIALIZED);
-        let says = if tainted {
-            "{age} old, but still tainted node.cloudprovider.kubernetes.io/uninitialized"
-        } else if cloudy && node.spec.provider_id.is_empty() {
-            "{age} old, but has no providerID, unlike other nodes"
-        } else if own.is_some() && own != usual {
-            "its providerID is of {provider}, that of most nodes of {usual}"
-        } else {
+        let is_odd = own.is_some() && own != usual;
+        let odd = "its providerID is of {provider}, that of most nodes of {usual}";
+        let Some(says) = waits_for_cloud(context, node).or(is_odd.then_some(odd)) else {
             continue;
         };
         let found = FindingBuilder::node(node, says)
-            .with("age", Fact::seconds(age))
+            .with("age", context.age(&node.metadata).map(Fact::seconds))
             .with("provider", own)
             .with("usual", usual);
         // Several may be machines elsewhere, on purpose.

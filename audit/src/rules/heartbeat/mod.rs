@@ -5,16 +5,13 @@ mod detector;
 use super::registration::{is_registered_anew, never_posted};
 use super::shutdown::is_out_of_service;
 use super::taint::{is_before, untainted};
-use crate::context::{belongs_to_node, requested};
+use crate::context::{LEASE_DURATION, belongs_to_node, requested};
 use crate::failure::is_bound;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint::OUT_OF_SERVICE;
 use nodelife_core::zone::ZoneKey;
-
-/// `nodeLeaseDurationSeconds` (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
-const LEASE_DURATION: i32 = 40;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -192,7 +189,7 @@ fn with_status_without_lease<'a>(
 }
 
 fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    if !node.is_ready() || clock_behind(context, node).is_some() {
+    if !node.is_ready() || context.clock_behind(node).is_some() {
         return None;
     }
     let spec = &context.lease(&node.metadata.name)?.spec;
@@ -230,18 +227,21 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
         None => "no heartbeat yet ({reason}); ",
         Some(_) => "last heartbeat {secondsSinceHeartbeat} ago ({reason}); ",
     };
-    let there = match pods {
+    let there = || context.active_pods_on(&node.metadata.name);
+    let ending = there().filter(|pod| pod.is_terminating()).count();
+    let says = match pods {
         None => "pods not read, ",
+        Some(_) if ending > 0 => "{pods} on it, {ending} of them terminating, ",
         Some(_) => "{pods} on it, ",
     };
     let found = FindingBuilder::node(node, heard)
-        .and(there)
+        .and(says)
+        .with("ending", ending)
         .with("reason", &ready.reason)
         .with("secondsSinceHeartbeat", since.map(Fact::seconds))
         .with("pods", pods.map(|pods| Fact::count(pods, "pod")));
     let mut found = with_taint_outlook(found, context, node);
-    let there = context.active_pods_on(&node.metadata.name);
-    let bound = there.filter(|pod| !belongs_to_node(pod) && is_bound(context, pod));
+    let bound = there().filter(|pod| !belongs_to_node(pod) && is_bound(context, pod));
     let bound = bound.count();
     if bound > 0 && !is_out_of_service(node) {
         let says = "; {bound} with volumes will not move without the taint {outOfService}";
@@ -303,6 +303,19 @@ fn not_ready<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
         return Some(found);
     }
     let found = found.and("; it has no spec.podCIDR, unlike other nodes");
+    let mut events = context.snapshot.events.iter().flatten();
+    let is_used_up = events.any(|event| {
+        event.reason == "CIDRNotAvailable"
+            && event.involved_object.kind == "Node"
+            && event.involved_object.name == node.metadata.name
+    });
+    if is_used_up {
+        let found = found.and(", and the cluster's pod range is used up (CIDRNotAvailable)");
+        return Some(found.fix(
+            "Delete Nodes that are gone, each of which holds a range, or give kube-controller-manager \
+             a larger range or smaller ones for each node (--cluster-cidr, --node-cidr-mask-size).",
+        ));
+    }
     Some(found.fix(
         "Look for the event CIDRNotAvailable of the node: then the cluster's pod range is used up. \
          Else check the network plugin.",
@@ -313,32 +326,12 @@ fn no_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<
     /// A new kubelet waits at most 7 s between attempts; five minutes are enough.
     const SETTLED: i64 = 300;
     let age = context.age(&node.metadata).unwrap_or(i64::MAX);
-    (age > SETTLED && context.lease(&node.metadata.name).is_none())
+    // A kubelet that is dead, as NL-HB-002 says, makes none.
+    let is_lost = node
+        .condition("Ready")
+        .is_some_and(|ready| ready.status == "Unknown");
+    (age > SETTLED && !is_lost && context.lease(&node.metadata.name).is_none())
         .then(|| FindingBuilder::node(node, "kube-node-lease has no lease with the node's name"))
-}
-
-/// Seconds since the lease was renewed, where the control plane evidently hears the node all the
-/// same: it is Ready long after the grace period, others renew theirs.
-fn clock_behind(context: &Context<'_>, node: &Node) -> Option<i64> {
-    /// The controller looks every 5 s, and an overloaded one is late.
-    const SETTLED: i64 = 60;
-    /// Lists of an input without a time may have been read minutes apart.
-    const APART: i64 = 600;
-    let clock = context.snapshot.has(Source::Clock);
-    let late = i64::from(context.settings.grace_period) + if clock { SETTLED } else { APART };
-    let silent = |node: &Node| {
-        let renewed = context.lease(&node.metadata.name)?.spec.renew_time?;
-        let posted = node.condition("Ready")?.last_heartbeat_time?;
-        let newest = renewed.max(posted);
-        node.is_ready()
-            .then(|| context.seconds_by_clock_of(node, newest))
-    };
-    let behind = silent(node).filter(|silent| *silent > late)?;
-    let lease_duration = i64::from(LEASE_DURATION);
-    let mut others = context.nodes().filter_map(silent);
-    others
-        .any(|silent| silent <= lease_duration)
-        .then_some(behind)
 }
 
 fn wrong_clock(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -356,12 +349,18 @@ fn wrong_clock(context: &Context<'_>, findings: &mut Findings<'_>) {
             let found = FindingBuilder::node(node, says);
             let found = found.with("secondsAhead", Fact::seconds(ahead));
             findings.push(found.with("reference", reference));
-        } else if let Some(behind) = clock_behind(context, node) {
+        } else if let Some(behind) = context.clock_behind(node) {
             let says = "the newest time that the kubelet wrote is {secondsBehind} behind \
-                        {reference}, and yet the node is Ready: its clock is behind, or \
+                        {reference}, and yet the node is {status}: its clock is behind, or \
                         kube-controller-manager does not run";
             let found = FindingBuilder::node(node, says);
             let found = found.with("secondsBehind", Fact::seconds(behind));
+            let status = if node.is_ready() {
+                "Ready"
+            } else {
+                "not Unknown"
+            };
+            let found = found.with("status", status);
             findings.push(found.with("reference", reference));
         }
     }

@@ -2,7 +2,7 @@ use nodelife_core::object::Taint;
 use nodelife_core::snapshot::Snapshot;
 use serde_json::json;
 
-use super::cluster::{ago, condition, event, heartbeat};
+use super::cluster::{ago, condition, event, heartbeat, silence};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -315,6 +315,93 @@ fn a_clock_that_is_behind_is_no_dead_node() {
     }
 }
 
+/// The kubelet posts Ready=False by a clock that is six hours behind: the controller goes by its own.
+#[test]
+fn a_clock_that_is_behind_makes_no_fault_older() {
+    let [clock, list] = clock_findings(|s| {
+        condition(s, 0, "Ready", "False", 6 * 3600 + 600);
+        s.leases[0].spec.renew_time = Some(ago(s, 6 * 3600));
+        heartbeat(s, 0, 6 * 3600);
+    });
+    for found in [clock, list] {
+        let message = |rule: &str| {
+            let found = found.iter().find(|(found, _)| found == rule);
+            found
+                .unwrap_or_else(|| panic!("{rule}: {found:?}"))
+                .1
+                .as_str()
+        };
+        assert!(
+            message("NL-HB-003").starts_with("not ready for 10m: "),
+            "{found:?}"
+        );
+        assert!(
+            message("NL-HB-004").contains("and yet the node is not Unknown"),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_dead_node_that_no_cloud_controller_deletes_says_so() {
+    let says = |provider: &str| {
+        let mut snapshot = super::cluster::healthy();
+        condition(&mut snapshot, 0, "Ready", "Unknown", 1200);
+        snapshot.nodes[0].spec.provider_id = provider.into();
+        let found = messages(&snapshot);
+        let mut found = found.into_iter().filter(|(rule, _)| rule == "NL-HB-002");
+        let (_, message) = found.next().unwrap();
+        message.ends_with("without a providerID, no cloud controller deletes the Node object")
+    };
+    assert!(says("") && !says("aws:///eu-central-1a/i-1"));
+}
+
+/// What follows from a fault that another rule tells of is told with it.
+#[test]
+fn each_fault_of_a_node_is_one_finding() {
+    let cases: [(&str, fn(&mut Snapshot), &[&str]); 3] = [
+        (
+            "no lease",
+            |s| {
+                silence(s, 0..1);
+                s.leases.remove(0);
+            },
+            &["NL-HB-002"],
+        ),
+        (
+            "pods that wait for their end",
+            |s| {
+                silence(s, 0..1);
+                let (name, then) = (s.nodes[0].metadata.name.clone(), ago(s, 300));
+                let mut pods = s.pods.iter_mut();
+                let pod = pods.find(|pod| pod.spec.node_name == name).unwrap();
+                pod.metadata.deletion_timestamp = Some(then);
+            },
+            &["NL-HB-002"],
+        ),
+        (
+            "a full disk",
+            |s| {
+                condition(s, 0, "DiskPressure", "True", 1200);
+                super::cluster::event(s, 0, "FreeDiskSpaceFailed", 9, 60);
+            },
+            &["NL-HB-011"],
+        ),
+    ];
+    for (name, change, expected) in cases {
+        let mut snapshot = super::cluster::healthy();
+        change(&mut snapshot);
+        let rules = ["HB", "EVT", "NL-POD-002"].map(String::from).to_vec();
+        let selection = nodelife_audit::Selection {
+            rules,
+            ..Default::default()
+        };
+        let audit = nodelife_audit::audit(&snapshot, &selection, snapshot.taken_at.unwrap());
+        let found: Vec<_> = audit.findings.iter().map(|found| &*found.rule).collect();
+        assert_eq!(found, expected, "{name}: {:?}", audit.findings);
+    }
+}
+
 #[test]
 fn where_no_node_renews_its_lease_no_clock_is_blamed() {
     let [found, _] = clock_findings(|s| {
@@ -372,6 +459,10 @@ fn a_node_that_got_no_pod_range_says_so() {
     assert!(!says(&snapshot));
     snapshot.nodes[0].spec.pod_cidr = "".into();
     assert!(says(&snapshot));
+    super::cluster::event(&mut snapshot, 0, "CIDRNotAvailable", 30, 60);
+    let found = messages(&snapshot);
+    let range = "range is used up (CIDRNotAvailable)";
+    assert!(found.iter().any(|(_, m)| m.ends_with(range)), "{found:?}");
     for node in &mut snapshot.nodes {
         node.spec.pod_cidr = "".into();
     }
