@@ -242,6 +242,7 @@ fn range(facts: &[&Fact]) -> String {
     let [least, greatest] =
         [facts.first(), facts.last()].map(|fact| fact.map(|fact| fact.text()).unwrap_or_default());
     match (unit(&least), unit(&greatest)) {
+        _ if least == greatest => greatest.to_string(),
         (Some((number, left)), Some((_, right)))
             if left == right || left.starts_with(' ') && right.starts_with(' ') =>
         {

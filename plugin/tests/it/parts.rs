@@ -122,6 +122,42 @@ fn some_nodes_are_no_cluster_for_zones() {
 }
 
 #[test]
+fn the_next_command_about_a_dead_node_needs_no_pods() {
+    let tainted = json!({"taints": [{"key": "node.kubernetes.io/unreachable",
+        "effect": "NoExecute", "timeAdded": "2026-01-01T00:01:00Z"}]});
+    let lost = node("a", Some("Unknown"), &tainted);
+    let input = Input::list(&[lost, node("b", Some("True"), &json!({}))]);
+    let audit = input.run(&["audit"]);
+    assert!(
+        audit.contains("next: kubectl nodelife explain failure a -f "),
+        "{audit}"
+    );
+    let timeline = input.run(&["explain", "failure", "a"]);
+    assert!(timeline.starts_with("status: 0\n"), "{timeline}");
+    assert!(
+        timeline.contains("taint unreachable:NoExecute"),
+        "{timeline}"
+    );
+    // No time says when: it has happened by now.
+    let mut lost = node("a", Some("Unknown"), &tainted);
+    lost["status"]["conditions"] = json!([{"type": "Ready", "status": "Unknown"}]);
+    lost["spec"]["taints"][0]
+        .as_object_mut()
+        .unwrap()
+        .remove("timeAdded");
+    let input = Input::list(&[lost, node("b", Some("True"), &json!({}))]);
+    let timeline = input.run(&["explain", "failure", "a"]);
+    assert!(
+        timeline.contains("node/a has failed, since when is not known"),
+        "{timeline}"
+    );
+    assert!(
+        timeline.contains("\n0s      taint unreachable:NoExecute"),
+        "{timeline}"
+    );
+}
+
+#[test]
 fn nodes_without_status_are_unknown_and_in_no_sum() {
     let stripped = |name: &str| {
         let mut node = node(name, None, &json!({}));

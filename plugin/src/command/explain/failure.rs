@@ -91,7 +91,10 @@ pub(super) async fn run(
 fn print(timeline: &FailureTimeline, now: Timestamp, printer: &mut Printer) -> anyhow::Result<()> {
     let node = &timeline.node;
     let begun = match (timeline.failure, timeline.since) {
-        (Failure::None, _) | (_, None) => format!("This happens if node/{node} dies now"),
+        (Failure::None, _) => format!("This happens if node/{node} dies now"),
+        (_, None) => {
+            format!("node/{node} has failed, since when is not known: this happens at the latest")
+        }
         (failure, Some(since)) => {
             let is = match failure {
                 Failure::NotReady => "not ready",

@@ -219,7 +219,8 @@ impl<'a> Builder<'a> {
             Column::Status => status(row),
             Column::Version => or_none(&row.version).into(),
             Column::Age => match row.created_at {
-                Some(created) => age(self.now.duration_since(created).as_secs()).into(),
+                // `--at` may name a time before the node.
+                Some(created) => age(self.now.duration_since(created).as_secs().max(0)).into(),
                 None => "<unknown>".into(),
             },
             Column::Zone if row.zone.is_empty() => NONE.into(),
