@@ -310,7 +310,7 @@ fn uninitialized(context: &Context<'_>, findings: &mut Findings<'_>) {
         let tainted = node.spec.taints.iter().any(|t| t.key == UNINITIALIZED);
         let is_odd = own.is_some() && own != usual;
         let odd = "its providerID is of {provider}, that of most nodes of {usual}";
-        let Some(says) = waits_for_cloud(context, node).or(is_odd.then_some(odd)) else {
+        let Some(says) = waits_for_cloud(context, node).or_else(|| is_odd.then_some(odd)) else {
             continue;
         };
         let found = FindingBuilder::node(node, says)

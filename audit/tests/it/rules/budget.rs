@@ -1,5 +1,5 @@
 use nodelife_audit::{Selection, Severity};
-use nodelife_core::object::{Autoscaler, IntOrString};
+use nodelife_core::object::{Autoscaler, BudgetStatus, IntOrString};
 
 use super::cluster::{broken, delete, first_pod};
 use super::fixture::Fixture;
@@ -147,7 +147,7 @@ fn a_budget_that_was_not_counted_has_no_healthy_pods_to_tell() {
         "maxUnavailable": 0, "selector": {"matchLabels": {"app": "frontend"}},
     }))
     .unwrap();
-    budget.status = Default::default();
+    budget.status = BudgetStatus::default();
     budget.metadata.generation = None;
     let now = snapshot.taken_at.unwrap();
     let audit = nodelife_audit::audit(&snapshot, &Selection::default(), now);

@@ -359,7 +359,8 @@ fn a_dead_node_that_no_cloud_controller_deletes_says_so() {
 /// What follows from a fault that another rule tells of is told with it.
 #[test]
 fn each_fault_of_a_node_is_one_finding() {
-    let cases: [(&str, fn(&mut Snapshot), &[&str]); 3] = [
+    type Case = (&'static str, fn(&mut Snapshot), &'static [&'static str]);
+    let cases: [Case; 3] = [
         (
             "no lease",
             |s| {

@@ -174,9 +174,9 @@ fn is_one_finding(snapshot: &Snapshot) {
     let audit = nodelife_audit::audit(snapshot, &selection, now);
     let found = audit.findings.iter();
     let found: Vec<_> = found.map(|f| (f.rule.as_str(), &*f.message)).collect();
-    let [("NL-REG-004", message)] = found[..] else {
-        panic!("{found:?}");
-    };
+    assert_eq!(found.len(), 1, "{found:?}");
+    let (rule, message) = found[0];
+    assert_eq!(rule, "NL-REG-004");
     let end = match snapshot.nodes.len() {
         10 => "delete localhost.localdomain",
         _ => "delete localhost.localdomain, localhost",
