@@ -3,7 +3,6 @@
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
-use pem::{EncodeConfig, LineEnding};
 use x509_parser::pem::Pem;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::time::ASN1Time;
@@ -101,10 +100,19 @@ impl Encoded {
             .collect()
     }
 
+    /// PEM, with the line length that every reader accepts.
     pub(crate) fn pem(&self) -> String {
-        let lines = EncodeConfig::new().set_line_ending(LineEnding::LF);
-        let block = pem::Pem::new("CERTIFICATE", self.der.as_slice());
-        pem::encode_config(&block, lines)
+        use base64::Engine;
+        let text = base64::engine::general_purpose::STANDARD.encode(&self.der);
+        let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
+        for (index, character) in text.chars().enumerate() {
+            if index > 0 && index % 64 == 0 {
+                pem.push('\n');
+            }
+            pem.push(character);
+        }
+        pem.push_str("\n-----END CERTIFICATE-----\n");
+        pem
     }
 
     pub(crate) fn signed(&self, leaf: &Self) -> bool {

@@ -1,14 +1,13 @@
 //! The errors of the crate, by what the caller can do about them.
 
-use nodelife_cluster::ApiError;
-
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A certificate or key could not be made.
-    #[error("failed to create {what}: {error}")]
+    #[error("failed to create {what}")]
     Make {
         what: &'static str,
-        error: rcgen::Error,
+        #[source]
+        source: rcgen::Error,
     },
     /// Invalid PEM or DER.
     #[error("{what} is not usable: {why}")]
@@ -17,11 +16,12 @@ pub enum Error {
     #[error("{0} is out of range for the time of a certificate")]
     Time(jiff::Timestamp),
     /// The API server refused a request or is unreachable; a retry may succeed.
-    #[error("failed to {what}: {error}")]
+    #[error("failed to {what}")]
     Api {
         /// Verb, kind and name.
         what: String,
-        error: ApiError,
+        #[source]
+        source: Box<kube::Error>,
     },
     /// Another writer changed the object: read it again.
     #[error("{0}: another writer changed the object")]
@@ -40,6 +40,24 @@ impl Error {
     }
 
     pub(crate) fn make(what: &'static str) -> impl FnOnce(rcgen::Error) -> Self {
-        move |error| Self::Make { what, error }
+        move |source| Self::Make { what, source }
+    }
+
+    pub(crate) fn of_read(what: String) -> impl FnOnce(kube::Error) -> Self {
+        move |source| Self::Api {
+            what,
+            source: Box::new(source),
+        }
+    }
+
+    /// The error of a failed write: a lost race is an [`Error::Conflict`].
+    ///
+    /// 409 is a changed resourceVersion or an existing name, 404 an object that was deleted since
+    /// it was read.
+    pub(crate) fn of_write(what: String, source: kube::Error) -> Self {
+        match &source {
+            kube::Error::Api(status) if matches!(status.code, 404 | 409) => Self::Conflict(what),
+            _ => Self::of_read(what)(source),
+        }
     }
 }

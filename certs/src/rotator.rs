@@ -53,6 +53,7 @@ pub struct RotatorStatus {
 
 /// Carries out what [`step`] decides.
 pub struct Rotator {
+    cluster: Cluster,
     store: Store,
     lifetimes: Lifetimes,
     history: History,
@@ -63,7 +64,9 @@ impl Rotator {
     /// Starts without a history of the caBundles.
     pub fn new(cluster: Cluster, names: ObjectNames, lifetimes: Lifetimes) -> Self {
         Self {
-            store: Store { cluster, names },
+            // Its client does not retry by itself: the loop does, after a new read.
+            store: Store::new(cluster.client(), names),
+            cluster,
             lifetimes,
             history: History::default(),
             started: Instant::now(),
@@ -113,7 +116,7 @@ impl Rotator {
                     {
                         actions.extend(repairs(&situation));
                     }
-                    tracing::warn!(?action, %error, "failed");
+                    tracing::warn!(?action, error = %with_causes(&error), "failed");
                     failed.get_or_insert(error);
                 }
             }
@@ -150,7 +153,7 @@ impl Rotator {
             namespace: self.store.names.namespace.clone(),
             name: self.store.names.lease.clone(),
         };
-        let mut lock = LeaseLock::new(self.store.cluster.clone(), &lease, identity, LEASE_DURATION);
+        let mut lock = LeaseLock::new(self.cluster.clone(), &lease, identity, LEASE_DURATION);
         loop {
             let again = tokio::select! {
                 biased;
@@ -167,7 +170,7 @@ impl Rotator {
             }
         }
         if let Err(error) = lock.release().await {
-            tracing::warn!(%error, "failed to release the Lease");
+            tracing::warn!(error = %with_causes(&error), "failed to release the Lease");
         }
     }
 
@@ -177,7 +180,7 @@ impl Rotator {
             Ok(holder) => holder,
             Err(error) => {
                 // Without a Lease two writers may both be active, which is only wasteful.
-                tracing::warn!(%error, "continuing without the Lease");
+                tracing::warn!(error = %with_causes(&error), "continuing without the Lease");
                 true
             }
         };
@@ -196,7 +199,7 @@ impl Rotator {
                 !report.done.is_empty()
             }
             Err(error) => {
-                tracing::warn!(%error, "pass failed, retrying");
+                tracing::warn!(error = %with_causes(&error), "pass failed, retrying");
                 status.send_modify(|status| {
                     status.holder = true;
                     status.failed += 1;
@@ -311,4 +314,15 @@ impl RotatorStatus {
         self.leaf_expiry = observed.serving.map(|serving| serving.leaf.not_after);
         self.signer_expiry = observed.rotation.as_ref().map(|one| one.signer.not_after);
     }
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        line.push_str(": ");
+        line.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    line
 }

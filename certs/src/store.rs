@@ -1,23 +1,23 @@
 //! Reads and writes the rotation's objects in the cluster.
 //!
-//! The reading order makes races harmless; writes are patches with only our own fields. Each request
-//! is sent once: a failed pass is repeated as a whole.
+//! The reading order makes races harmless; writes are patches with only our own fields. The caller
+//! provides the client. Requests use kube's typed `Api`, without the retries of `nodelife-cluster`:
+//! a failed pass is repeated as a whole.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::Method;
 use jiff::Timestamp;
-use k8s_openapi::api::admissionregistration::v1::WebhookClientConfig;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+};
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use nodelife_cluster::request::Call;
-use nodelife_cluster::resource::{Resource, Target};
-use nodelife_cluster::{ApiError, Cluster};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Client, Resource};
+use serde_json::{Value, json};
 
 use crate::authority::Authority;
 use crate::certificate::{Encoded, render};
@@ -29,19 +29,8 @@ use crate::observed::{Configuration, Observed, Rotation, Serving};
 /// The field manager of everything that certs writes.
 const MANAGER: &str = "nodelife-certs";
 
-const SECRETS: Resource = Resource::core("secrets");
-const GROUP: &str = "admissionregistration.k8s.io";
-/// Both kinds of webhook configurations.
-const CONFIGURATIONS: [(&str, Resource); 2] = [
-    (
-        "MutatingWebhookConfiguration",
-        Resource::grouped(GROUP, "v1", "mutatingwebhookconfigurations"),
-    ),
-    (
-        "ValidatingWebhookConfiguration",
-        Resource::grouped(GROUP, "v1", "validatingwebhookconfigurations"),
-    ),
-];
+const MUTATING: &str = "MutatingWebhookConfiguration";
+const VALIDATING: &str = "ValidatingWebhookConfiguration";
 
 mod key {
     pub(super) const BUNDLE: &str = "ca.crt";
@@ -71,8 +60,8 @@ pub(crate) struct Reading {
 }
 
 struct StoredConfiguration {
+    /// [`MUTATING`] or [`VALIDATING`].
     kind: &'static str,
-    target: Target,
     name: String,
     uid: String,
     version: String,
@@ -80,45 +69,41 @@ struct StoredConfiguration {
     webhooks: Vec<(String, Option<Vec<Encoded>>)>,
 }
 
-/// The fields of a webhook configuration, of either kind, that matter here.
-#[derive(Deserialize)]
-struct WebhookConfiguration {
-    metadata: ObjectMeta,
-    webhooks: Option<Vec<Webhook>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Webhook {
-    name: String,
-    client_config: WebhookClientConfig,
-}
-
 pub(crate) struct Store {
-    pub(crate) cluster: Cluster,
+    client: Client,
     pub(crate) names: ObjectNames,
 }
 
 impl Store {
-    fn secrets(&self) -> Target {
-        SECRETS.all().in_namespace(&self.names.namespace)
+    pub(crate) fn new(client: Client, names: ObjectNames) -> Self {
+        Self { client, names }
+    }
+
+    fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.names.namespace)
     }
 
     /// Reads the serving Secret, then the configurations, then the CA's Secret
     /// ([`Observed`] says why in this order).
     pub(crate) async fn read(&self) -> Result<Reading, Error> {
         let names = &self.names;
-        let secret = |name| self.get::<Secret>(self.secrets().named(name));
-        let tls = secret(&names.tls_secret).await?;
+        let tls = self.secret(&names.tls_secret).await?;
         let mut configurations = Vec::new();
         for name in &names.configurations {
-            for (kind, resource) in CONFIGURATIONS {
-                let target = resource.all().named(name);
-                let found = self.get(target.clone()).await?;
-                configurations.extend(found.and_then(|one| self.stored(kind, target, one)));
+            let mutating: Option<MutatingWebhookConfiguration> = self.get(name).await?;
+            if let Some(one) = mutating {
+                let hooks = one.webhooks.into_iter().flatten();
+                let hooks = hooks.map(|hook| (hook.name, hook.client_config));
+                configurations.extend(self.stored(MUTATING, one.metadata, hooks));
+            }
+            let validating: Option<ValidatingWebhookConfiguration> = self.get(name).await?;
+            if let Some(one) = validating {
+                let hooks = one.webhooks.into_iter().flatten();
+                let hooks = hooks.map(|hook| (hook.name, hook.client_config));
+                configurations.extend(self.stored(VALIDATING, one.metadata, hooks));
             }
         }
-        let ca = secret(&names.ca_secret).await?;
+        let ca = self.secret(&names.ca_secret).await?;
         Ok(Reading {
             serving_version: version(tls.as_ref()),
             serving: tls.and_then(|secret| accept(&names.tls_secret, self.leaf(&secret))),
@@ -128,42 +113,47 @@ impl Store {
         })
     }
 
-    async fn get<T: DeserializeOwned>(&self, target: Target) -> Result<Option<T>, Error> {
-        let what = format!("get {}", target.path());
-        let found = self.cluster.get_once(target).await;
-        found.map_err(|error| Error::Api { what, error })
+    async fn secret(&self, name: &str) -> Result<Option<Secret>, Error> {
+        self.secrets()
+            .get_opt(name)
+            .await
+            .map_err(Error::of_read(format!(
+                "get Secret {}/{name}",
+                self.names.namespace
+            )))
+    }
+
+    async fn get<K>(&self, name: &str) -> Result<Option<K>, Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    {
+        Api::<K>::all(self.client.clone())
+            .get_opt(name)
+            .await
+            .map_err(Error::of_read(format!("get {} {name}", K::kind(&()))))
     }
 
     fn stored(
         &self,
         kind: &'static str,
-        target: Target,
-        found: WebhookConfiguration,
+        metadata: ObjectMeta,
+        webhooks: impl Iterator<Item = (String, WebhookClientConfig)>,
     ) -> Option<StoredConfiguration> {
         let names = &self.names;
-        let ours = found.webhooks.into_iter().flatten().filter(|webhook| {
-            webhook
-                .client_config
-                .service
-                .as_ref()
-                .is_some_and(|service| {
-                    service.name == names.service && service.namespace == names.namespace
-                })
+        let ours = webhooks.filter(|(_, client)| {
+            client.service.as_ref().is_some_and(|service| {
+                service.name == names.service && service.namespace == names.namespace
+            })
         });
         Some(StoredConfiguration {
             kind,
-            target,
-            name: found.metadata.name?,
-            uid: found.metadata.uid?,
-            version: found.metadata.resource_version?,
+            name: metadata.name?,
+            uid: metadata.uid?,
+            version: metadata.resource_version?,
             webhooks: ours
-                .map(|webhook| {
-                    let bundle = webhook.client_config.ca_bundle;
-                    let pem = bundle.map(|bytes| bytes.0).unwrap_or_default();
-                    (
-                        webhook.name,
-                        Encoded::read_all(&pem, &names.ca_subject()).ok(),
-                    )
+                .map(|(name, client)| {
+                    let pem = client.ca_bundle.map(|bytes| bytes.0).unwrap_or_default();
+                    (name, Encoded::read_all(&pem, &names.ca_subject()).ok())
                 })
                 .collect(),
         })
@@ -241,32 +231,51 @@ impl Store {
         data: &[(&str, Option<String>)],
     ) -> Result<(), Error> {
         let what = format!("write Secret {}/{name}", self.names.namespace);
-        let encoded = data.iter().map(|(key, value)| {
-            let value = value.as_ref().map(|text| STANDARD.encode(text));
-            ((*key).to_owned(), json!(value))
-        });
-        let mut data: Map<String, Value> = encoded.collect();
-        let call = if let Some(version) = version {
-            let patch = json!({ "metadata": { "resourceVersion": version }, "data": data });
-            Call::on(Method::PATCH, "patch", self.secrets().named(name))
-                .with_json("application/merge-patch+json", &patch)
-        } else {
-            data.retain(|_, value| !value.is_null());
-            let secret = json!({
-                "apiVersion": "v1",
-                "kind": "Secret",
-                // The labels are those of the manifests.
-                "metadata": { "name": name, "labels": {
-                    "app.kubernetes.io/name": "nodelife",
-                    "app.kubernetes.io/component": "certs",
-                    "app.kubernetes.io/managed-by": MANAGER,
-                } },
-                "type": kind,
-                "data": data,
-            });
-            Call::create(self.secrets(), &secret)
+        let Some(version) = version else {
+            let secret = Secret {
+                metadata: ObjectMeta {
+                    name: Some(name.to_owned()),
+                    labels: Some(labels()),
+                    ..ObjectMeta::default()
+                },
+                type_: Some(kind.to_owned()),
+                data: Some(
+                    data.iter()
+                        .filter_map(|(key, value)| {
+                            let bytes = value.clone()?.into_bytes();
+                            Some(((*key).to_owned(), ByteString(bytes)))
+                        })
+                        .collect(),
+                ),
+                ..Secret::default()
+            };
+            let params = PostParams {
+                field_manager: Some(MANAGER.to_owned()),
+                ..PostParams::default()
+            };
+            let made = self.secrets().create(&params, &secret).await;
+            return made.map(drop).map_err(|error| Error::of_write(what, error));
         };
-        self.write(what, call).await
+        let encoded: serde_json::Map<String, Value> = data
+            .iter()
+            .map(|(key, value)| {
+                let value = value.as_ref().map(|text| STANDARD.encode(text));
+                ((*key).to_owned(), json!(value))
+            })
+            .collect();
+        let patch = json!({
+            "metadata": { "resourceVersion": version },
+            "data": encoded,
+        });
+        let params = PatchParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        self.secrets()
+            .patch(name, &params, &Patch::Merge(patch))
+            .await
+            .map(drop)
+            .map_err(|error| Error::of_write(what, error))
     }
 
     /// Writes the bundle into one configuration by a server-side apply of only this field, so that
@@ -294,25 +303,17 @@ impl Store {
             "metadata": { "name": name, "uid": stored.uid, "resourceVersion": stored.version },
             "webhooks": webhooks,
         });
-        let call = Call::on(Method::PATCH, "patch", stored.target.clone())
-            .with_query("force", "true")
-            .with_json("application/apply-patch+yaml", &body);
-        self.write(format!("write {} {name}", stored.kind), call)
-            .await
-    }
-
-    async fn write(&self, what: String, call: Result<Call, ApiError>) -> Result<(), Error> {
-        let written = async {
-            let call = call?.with_query("fieldManager", MANAGER);
-            self.cluster.call(&call).await
+        let params = PatchParams::apply(MANAGER).force();
+        let patch = Patch::Apply(body);
+        let client = self.client.clone();
+        let written = if stored.kind == MUTATING {
+            let api: Api<MutatingWebhookConfiguration> = Api::all(client);
+            api.patch(name, &params, &patch).await.map(drop)
+        } else {
+            let api: Api<ValidatingWebhookConfiguration> = Api::all(client);
+            api.patch(name, &params, &patch).await.map(drop)
         };
-        match written.await {
-            Ok(_) => Ok(()),
-            // A changed resourceVersion or an existing name, or an object that was deleted since it
-            // was read.
-            Err(ApiError::Conflict(_) | ApiError::NotFound(_)) => Err(Error::Conflict(what)),
-            Err(error) => Err(Error::Api { what, error }),
-        }
+        written.map_err(|error| Error::of_write(format!("write {} {name}", stored.kind), error))
     }
 }
 
@@ -376,4 +377,16 @@ fn entry<'a>(secret: &'a Secret, key: &str, what: &'static str) -> Result<&'a [u
         .and_then(|data| data.get(key))
         .map(|bytes| bytes.0.as_slice())
         .ok_or_else(|| Error::unusable(what, format!("{key} is missing")))
+}
+
+/// The labels of objects that certs creates, as in the manifests.
+fn labels() -> BTreeMap<String, String> {
+    [
+        ("app.kubernetes.io/name", "nodelife"),
+        ("app.kubernetes.io/component", "certs"),
+        ("app.kubernetes.io/managed-by", MANAGER),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .collect()
 }

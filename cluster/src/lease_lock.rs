@@ -174,7 +174,12 @@ impl LeaseLock {
     }
 
     async fn read(&self) -> Result<Option<Lease>, ApiError> {
-        self.cluster.get_once(self.target.clone()).await
+        let call = Call::get(self.target.clone());
+        match self.send(&call).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(ApiError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn create(&self) -> Result<Lease, ApiError> {
@@ -199,8 +204,10 @@ impl LeaseLock {
         self.send(&call).await
     }
 
+    /// Sends once: a repeated read would outlive the moment for which it asks.
     async fn send(&self, call: &Call) -> Result<Lease, ApiError> {
-        self.cluster.call(call).await?.json(call)
+        let answer = self.cluster.exchange(call).await?;
+        self.cluster.accept(call, answer)?.json(call)
     }
 
     fn spec(&self, holds: bool, transitions: i32) -> Value {

@@ -436,28 +436,11 @@ impl Cluster {
     /// Reads one object, or `None` if there is no such.
     pub async fn get<T: DeserializeOwned>(&self, target: Target) -> Result<Option<T>, ApiError> {
         let call = Call::get(target);
-        object(&call, self.read(&call).await)
-    }
-
-    /// As [`Cluster::get`], but asks once: a repeated read may outlive the moment for which it asks.
-    pub async fn get_once<T: DeserializeOwned>(
-        &self,
-        target: Target,
-    ) -> Result<Option<T>, ApiError> {
-        let call = Call::get(target);
-        object(&call, self.call(&call).await)
-    }
-}
-
-/// The object of an answer, or `None` if there is no such.
-fn object<T: DeserializeOwned>(
-    call: &Call,
-    answer: Result<Response, ApiError>,
-) -> Result<Option<T>, ApiError> {
-    match answer {
-        Ok(answer) => answer.json(call).map(Some),
-        Err(ApiError::NotFound(_)) => Ok(None),
-        Err(error) => Err(error),
+        match self.read(&call).await {
+            Ok(answer) => answer.json(&call).map(Some),
+            Err(ApiError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
