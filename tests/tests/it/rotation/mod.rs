@@ -17,15 +17,15 @@ use nodelife_tests::{ControlPlane, Installation, TIMEOUT, port, until, wait_unti
 use serde_json::json;
 use state::state;
 
-/// A clock on which a CA signs for a minute and a half. That leaves a former CA time to be
-/// retired, 43 s after its last signature, before the next turn begins, although each writer
+/// A clock on which a CA signs for almost two minutes. That leaves a former CA time to be
+/// retired, 51 s after its last signature, before the next turn begins, although each writer
 /// dies after one write. A leaf has a third of its life left when it is renewed, which has to
 /// be enough for two killed writers.
 const FAST: [&str; 10] = [
     "--ca-life",
-    "200s",
+    "240s",
     "--leaf-life",
-    "40s",
+    "48s",
     "--propagation",
     "3s",
     "--backdate",
