@@ -127,46 +127,66 @@ enum Loss<'a> {
     Allowed(&'a Pod, &'a Budget),
     /// It is deleted, or it is not Ready any more.
     Went { pod: &'a Pod, is_deleted: bool },
+    /// It went while the watch had lost its place: by whom, and what its budgets said, is not known.
+    Unseen(&'a Pod),
 }
 
 impl<'a> Replay<'a> {
-    fn apply(&mut self, sight: &'a Sight) -> Option<Loss<'a>> {
+    fn apply(&mut self, sight: &'a Sight) -> Vec<Loss<'a>> {
         match sight {
             Sight::Budget(budget) => {
                 let before = self.budgets.get(&*budget.metadata.name);
                 let before = before.map(|before| before.budget);
                 self.count(budget);
-                let (name, _) = newly_disrupted(before?, budget)?;
-                let mut named = self.pods.values().filter(|pod| pod.metadata.name == *name);
-                let pod = named.find(|pod| budget.selects(pod) && serves(pod))?;
-                return Some(Loss::Allowed(pod, budget));
+                let allowed = before.and_then(|before| self.newly_allowed(before, budget));
+                return allowed.into_iter().collect();
             }
             Sight::BudgetGone(name) => {
                 self.budgets.remove(name.as_str());
             }
             Sight::Budgets(all) => {
-                self.budgets.clear();
+                let listed: BTreeSet<&str> = all.iter().map(|it| &*it.metadata.name).collect();
+                self.budgets.retain(|name, _| listed.contains(name));
                 for budget in all {
                     self.count(budget);
                 }
             }
             Sight::Pods(all) => {
-                self.pods = all.iter().map(|pod| (&*pod.metadata.uid, pod)).collect();
+                let now = all.iter().map(|pod| (&*pod.metadata.uid, pod)).collect();
+                let before = std::mem::replace(&mut self.pods, now);
+                let left = |uid: &str| self.pods.get(uid).is_some_and(|pod| serves(pod));
+                let lost = before
+                    .into_iter()
+                    .filter(|(uid, pod)| serves(pod) && !left(uid));
+                return lost.map(|(_, pod)| Loss::Unseen(pod)).collect();
             }
             Sight::Pod(now) => {
                 let before = self.pods.insert(&now.metadata.uid, now);
-                let pod = before.filter(|before| serves(before) && !serves(now))?;
+                let lost = before.filter(|before| serves(before) && !serves(now));
                 let is_deleted = now.is_terminating();
-                return Some(Loss::Went { pod, is_deleted });
+                return lost
+                    .map(|pod| Loss::Went { pod, is_deleted })
+                    .into_iter()
+                    .collect();
             }
             Sight::PodGone(uid) => {
                 let before = self.pods.remove(uid.as_str());
-                let pod = before.filter(|before| serves(before))?;
+                let lost = before.filter(|before| serves(before));
                 let is_deleted = true;
-                return Some(Loss::Went { pod, is_deleted });
+                return lost
+                    .map(|pod| Loss::Went { pod, is_deleted })
+                    .into_iter()
+                    .collect();
             }
         }
-        None
+        Vec::new()
+    }
+
+    fn newly_allowed(&self, before: &Budget, budget: &'a Budget) -> Option<Loss<'a>> {
+        let (name, _) = newly_disrupted(before, budget)?;
+        let mut named = self.pods.values().filter(|pod| pod.metadata.name == *name);
+        let pod = named.find(|pod| budget.selects(pod) && serves(pod))?;
+        Some(Loss::Allowed(pod, budget))
     }
 
     fn count(&mut self, budget: &'a Budget) {
@@ -209,31 +229,30 @@ fn broken<'a>(
     let mut state = Replay::default();
     // By UID: their evictions were judged.
     let mut allowed = BTreeSet::new();
+    let ours = |pod: &Pod| evicted.contains(&*pod.metadata.uid);
     for sight in states {
-        match state.apply(sight) {
-            None => {}
-            Some(Loss::Allowed(pod, budget)) => {
-                let uid = pod.metadata.uid.as_str();
-                if evicted.contains(uid) {
-                    allowed.insert(uid);
-                    let counted = &state.budgets[&*budget.metadata.name];
-                    if let Some(why) = state.too_few(pod, counted) {
-                        return Some(why);
+        for loss in state.apply(sight) {
+            match loss {
+                Loss::Allowed(pod, budget) => {
+                    if ours(pod) {
+                        allowed.insert(&*pod.metadata.uid);
+                        let counted = &state.budgets[&*budget.metadata.name];
+                        if let Some(why) = state.too_few(pod, counted) {
+                            return Some(why);
+                        }
                     }
                 }
-            }
-            Some(Loss::Went { pod, is_deleted }) => {
-                let uid = pod.metadata.uid.as_str();
-                if allowed.contains(uid) {
-                    continue;
-                }
-                if is_deleted && evicted.contains(uid) {
+                Loss::Went { pod, .. } | Loss::Unseen(pod)
+                    if allowed.contains(&*pod.metadata.uid) => {}
+                Loss::Went { pod, is_deleted } if is_deleted && ours(pod) => {
                     let selecting = state.budgets.values();
                     let mut selecting = selecting.filter(|counted| counted.budget.selects(pod));
                     if let Some(why) = selecting.find_map(|it| state.too_few(pod, it)) {
                         return Some(why);
                     }
-                } else {
+                }
+                Loss::Unseen(pod) if ours(pod) => {}
+                Loss::Went { pod, .. } | Loss::Unseen(pod) => {
                     for counted in state.budgets.values_mut() {
                         counted.taken += usize::from(is_healthy(pod, counted.budget));
                     }
@@ -457,5 +476,21 @@ mod tests {
         states.extend([budget(1, 2, &["a"]), pod("a", true), pod("b", true)]);
         let why = broken_by(&["a", "b"], &states).unwrap();
         assert!(why.contains("the eviction of b left 0"), "{why}");
+    }
+
+    #[test]
+    fn what_others_took_while_a_watch_had_lost_its_place_counts_as_taken() {
+        let mut states: Vec<Sight> = ["a", "b", "c"].map(|name| pod(name, false)).to_vec();
+        states.push(budget(2, 3, &[]));
+        let pods = states[..2].iter().flat_map(Sight::pods).cloned().collect();
+        let Sight::Budget(listed) = &states[3] else {
+            unreachable!()
+        };
+        let listed = Sight::Budgets(vec![*listed.clone()]);
+        states.extend([Sight::Pods(pods), listed, budget(2, 3, &["a"])]);
+        assert_eq!(broken_by(&["a"], &states), None);
+        // What we took ourselves is nobody else's.
+        let why = broken_by(&["a", "c"], &states).unwrap();
+        assert!(why.contains("left 1 Ready pods, 0 were taken"), "{why}");
     }
 }
