@@ -31,7 +31,7 @@ pub struct InventoryContext<'a> {
     pub essential: &'a BTreeMap<Str, String>,
     /// Pods by which budgets are judged: all that the budgets of the nodes' pods
     /// select, as far as known. In the order of their namespaces.
-    pub pods: &'a [Pod],
+    pub pods: &'a [&'a Pod],
     pub now: Timestamp,
 }
 
@@ -108,7 +108,7 @@ pub fn inventory<'a>(
 }
 
 /// Budgets and controllers have to do with the pods of their namespace alone.
-fn of_namespace<'a>(pods: &'a [Pod], namespace: &Str) -> &'a [Pod] {
+fn of_namespace<'a>(pods: &'a [&'a Pod], namespace: &Str) -> &'a [&'a Pod] {
     let before = pods.partition_point(|pod| pod.metadata.namespace < *namespace);
     let (_, pods) = pods.split_at(before);
     let end = pods.partition_point(|pod| pod.metadata.namespace == *namespace);
@@ -272,7 +272,7 @@ fn unguarded(
             "its restartPolicy is Never: whether {kind} {name} makes another pod is not known"
         )),
         EvictionDecision::Exempt(Exemption::NoBudget) if unknown_keeper(pod).is_some() => {
-            let mut pods = context.pods.iter();
+            let mut pods = context.pods.iter().copied();
             let is_sibling = |other: &Pod| {
                 other.metadata.uid != pod.metadata.uid
                     && other
@@ -428,7 +428,7 @@ fn running_job_pods<'a>(
 
 fn selected<'a>(pod: &'a Pod, key: &BudgetKey, context: InventoryContext<'a>) -> Vec<&'a Pod> {
     let budget = context.budgets.get(key);
-    let pods = context.pods.iter();
+    let pods = context.pods.iter().copied();
     let mut selected: Vec<&Pod> = pods
         .filter(|p| budget.is_some_and(|b| b.selects(p)))
         .collect();

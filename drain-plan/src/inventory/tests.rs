@@ -348,7 +348,7 @@ fn among(pods: &[Pod], budgets: &[Budget], workloads: &Workloads) -> InventoryIt
         workloads,
         operators: &OperatorObjects::among(pods),
         essential: &std::collections::BTreeMap::new(),
-        pods,
+        pods: &pods.iter().collect::<Vec<_>>(),
         now: Timestamp::UNIX_EPOCH,
     };
     inspect(&pods[0], &PodPolicy::default(), context)

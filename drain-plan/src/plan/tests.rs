@@ -47,7 +47,7 @@ fn plan_for(
             workloads: &Workloads::default(),
             operators: &nodelife_core::operator::OperatorObjects::default(),
             essential: &std::collections::BTreeMap::new(),
-            pods,
+            pods: &pods.iter().collect::<Vec<_>>(),
             now: options.now,
         },
     );

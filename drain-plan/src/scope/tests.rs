@@ -82,7 +82,7 @@ impl Scene {
             workloads: &Self::workloads(),
             operators: &OperatorObjects::default(),
             essential: &std::collections::BTreeMap::new(),
-            pods: &self.pods,
+            pods: &self.pods.iter().collect::<Vec<_>>(),
             now: Timestamp::UNIX_EPOCH,
         };
         let drained = |pod: &&Pod| self.nodes.contains(&pod.spec.node_name);

@@ -230,7 +230,7 @@ impl Cluster {
             workloads: &workloads,
             operators: &nodelife_core::operator::OperatorObjects::default(),
             essential: &std::collections::BTreeMap::new(),
-            pods: &self.pods,
+            pods: &self.pods.iter().collect::<Vec<_>>(),
             now: now(),
         };
         inventory(&self.pods, &policy, context)

@@ -7,7 +7,6 @@ pub(crate) mod surroundings;
 mod sync;
 pub(crate) mod watches;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -414,8 +413,8 @@ impl ClusterView {
         outlook: Option<&PlanContext<'_>>,
     ) -> DrainPlan {
         let known = match &self.objects {
-            Some(objects) if self.is_snapshot => Cow::from(&*objects.pods),
-            _ => Cow::from(self.known_pods()),
+            Some(objects) if self.is_snapshot => objects.pods.iter().collect(),
+            _ => self.known_pods(),
         };
         let around = InventoryContext {
             budgets: &self.store.budgets,
@@ -451,12 +450,12 @@ impl ClusterView {
     }
 
     /// Each pod once, since a pod without a controller counts for one; by namespace.
-    fn known_pods(&self) -> Vec<Pod> {
+    fn known_pods(&self) -> Vec<&Pod> {
         let known: BTreeMap<(&Str, &Str), &Pod> = self
             .judged_pods()
             .map(|pod| ((&pod.metadata.namespace, &pod.metadata.uid), pod))
             .collect();
-        known.into_values().cloned().collect()
+        known.into_values().collect()
     }
 }
 

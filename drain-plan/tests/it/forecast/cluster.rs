@@ -451,7 +451,7 @@ impl Cluster {
             workloads: &workloads,
             operators: &nodelife_core::operator::OperatorObjects::default(),
             essential: &std::collections::BTreeMap::new(),
-            pods: &pods,
+            pods: &pods.iter().collect::<Vec<_>>(),
             now: at(0),
         };
         let items = inventory(here, policy, context);

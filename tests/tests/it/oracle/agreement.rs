@@ -46,7 +46,7 @@ pub(super) fn never_allows(
         workloads: &known,
         operators: &nodelife_core::operator::OperatorObjects::default(),
         essential: &std::collections::BTreeMap::new(),
-        pods,
+        pods: &pods.iter().collect::<Vec<_>>(),
         now,
     };
     for item in inventory(pods, &policy, context) {
