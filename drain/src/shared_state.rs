@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nodelife_core::disruption::BudgetKey;
+use nodelife_core::text::Str;
 use nodelife_drain_plan::{EvictionResult, MAX_IN_FLIGHT, Throttle};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
-use crate::view::surroundings::SharedPods;
+use crate::executor::blocked::NamespacePods;
+use crate::view::surroundings::{Shared, SharedPods};
 
 /// How many drains are prepared at once: each reads what concerns its pods, and plans over all pods.
 const MAX_PREPARED: usize = 4;
@@ -24,6 +26,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct SharedState {
     pub(crate) pods: SharedPods,
+    /// What is said of blocked budgets, by namespace.
+    pub(crate) blocked: Shared<Str, NamespacePods>,
     plans: Semaphore,
     evictions: Semaphore,
     turns: Mutex<BTreeMap<BudgetKey, Arc<Turn>>>,
@@ -36,6 +40,7 @@ impl Default for SharedState {
     fn default() -> Self {
         Self {
             pods: SharedPods::default(),
+            blocked: Shared::default(),
             plans: Semaphore::new(MAX_PREPARED),
             evictions: Semaphore::new(MAX_IN_FLIGHT),
             turns: Mutex::default(),

@@ -10,7 +10,6 @@ use nodelife_core::text::Str;
 use tokio::task::JoinSet;
 
 use crate::shared_state::SharedState;
-use crate::view::surroundings::SharedPods;
 
 use super::requests::scheduling_messages;
 
@@ -22,10 +21,10 @@ pub(super) struct BlockedBudgets {
     pending: JoinSet<BudgetPods>,
 }
 
-pub(super) type BudgetPods = (BudgetKey, Result<NamespacePods, ApiError>);
+pub(super) type BudgetPods = (BudgetKey, Result<Arc<NamespacePods>, ApiError>);
 
-#[derive(Default)]
-pub(super) struct NamespacePods {
+#[derive(Debug, Default)]
+pub(crate) struct NamespacePods {
     pub(super) pods: Arc<Vec<Pod>>,
     /// The scheduler's words on the first of those that wait for a node, by name.
     pub(super) pending: BTreeMap<Str, String>,
@@ -36,16 +35,19 @@ const MAX_PENDING: usize = 10;
 
 async fn pods_of(
     cluster: &Cluster,
-    shared: &SharedPods,
+    process: &SharedState,
     namespace: &Str,
-) -> Result<NamespacePods, ApiError> {
-    let pods = shared.of(cluster, namespace).await?;
-    let pending = scheduling_messages(cluster, &pods, MAX_PENDING).await?;
-    let by_name = pending
-        .into_iter()
-        .map(|(pod, words)| (pod.name.clone(), words));
-    let pending = by_name.collect();
-    Ok(NamespacePods { pods, pending })
+) -> Result<Arc<NamespacePods>, ApiError> {
+    let read = async {
+        let pods = process.pods.of(cluster, namespace).await?;
+        let pending = scheduling_messages(cluster, &pods, MAX_PENDING).await?;
+        let by_name = pending
+            .into_iter()
+            .map(|(pod, words)| (pod.name.clone(), words));
+        let pending = by_name.collect();
+        Ok(NamespacePods { pods, pending })
+    };
+    process.blocked.share(namespace.clone(), read).await
 }
 
 impl BlockedBudgets {
@@ -55,7 +57,7 @@ impl BlockedBudgets {
             return;
         }
         self.pending.spawn(async move {
-            let pods = pods_of(&cluster, &process.pods, &budget.namespace).await;
+            let pods = pods_of(&cluster, &process, &budget.namespace).await;
             (budget, pods)
         });
     }

@@ -1,6 +1,6 @@
 //! Executor of a drain: runs the state machine against the cluster.
 
-mod blocked;
+pub(crate) mod blocked;
 mod diagnose;
 mod effects;
 mod finish;

@@ -35,13 +35,39 @@ impl ClusterObjects {
 /// Drains that are prepared within this time of each other read the pods once.
 const TOGETHER: Duration = Duration::from_secs(5);
 
-/// The pods of the cluster, or of a namespace: drains of one process that are prepared at the same time share
-/// one copy.
-#[derive(Debug, Default)]
-pub(crate) struct SharedPods(tokio::sync::Mutex<BTreeMap<Option<Str>, Listed>>);
+/// What drains of one process read of the cluster: those that ask at the same time share one copy.
+#[derive(Debug)]
+pub(crate) struct Shared<K, V>(tokio::sync::Mutex<BTreeMap<K, Known<V>>>);
 
-/// When a list of pods was begun, and its pods while somebody needs them.
-type Listed = (Instant, Weak<Vec<Pod>>);
+/// When it was asked for, and what came, while somebody needs it.
+type Known<V> = (Instant, Weak<V>);
+
+impl<K, V> Default for Shared<K, V> {
+    fn default() -> Self {
+        Self(tokio::sync::Mutex::default())
+    }
+}
+
+impl<K: Ord, V> Shared<K, V> {
+    pub(crate) async fn share<E>(
+        &self,
+        of: K,
+        read: impl Future<Output = Result<V, E>>,
+    ) -> Result<Arc<V>, E> {
+        let mut known = self.0.lock().await;
+        known.retain(|_, (begun, value)| begun.elapsed() < TOGETHER && value.strong_count() > 0);
+        if let Some(value) = known.get(&of).and_then(|(_, value)| value.upgrade()) {
+            return Ok(value);
+        }
+        let begun = Instant::now();
+        let value = Arc::new(read.await?);
+        known.insert(of, (begun, Arc::downgrade(&value)));
+        Ok(value)
+    }
+}
+
+/// The pods of the cluster, or of a namespace.
+pub(crate) type SharedPods = Shared<Option<Str>, Vec<Pod>>;
 
 impl SharedPods {
     /// The pods of the cluster, or a sentence for the user that says why they are not read: a plan that says
@@ -60,22 +86,6 @@ impl SharedPods {
         let list = cluster.list(&listing::PODS, &filter, |_| {});
         let list = async { list.await.map(|listed| listed.items) };
         self.share(Some(namespace.clone()), list).await
-    }
-
-    async fn share<E>(
-        &self,
-        of: Option<Str>,
-        list: impl Future<Output = Result<Vec<Pod>, E>>,
-    ) -> Result<Arc<Vec<Pod>>, E> {
-        let mut known = self.0.lock().await;
-        known.retain(|_, (begun, pods)| begun.elapsed() < TOGETHER && pods.strong_count() > 0);
-        if let Some(pods) = known.get(&of).and_then(|(_, pods)| pods.upgrade()) {
-            return Ok(pods);
-        }
-        let begun = Instant::now();
-        let pods = Arc::new(list.await?);
-        known.insert(of, (begun, Arc::downgrade(&pods)));
-        Ok(pods)
     }
 }
 
