@@ -96,8 +96,10 @@ async fn run(arguments: &Arguments) -> Result<bool> {
     if arguments.scenario == [maintenance::NAME] {
         return maintenance::run(arguments.nodes).await;
     }
-    if arguments.scenario == [waiting::NAME] {
-        return waiting::run().await;
+    if let [scenario] = &arguments.scenario[..]
+        && [waiting::NAME, waiting::MANY].contains(&scenario.as_str())
+    {
+        return waiting::run(scenario).await;
     }
     let nodelife = match &arguments.nodelife {
         Some(path) => path.canonicalize()?,

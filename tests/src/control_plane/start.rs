@@ -93,6 +93,8 @@ impl ControlPlane {
             format!("--audit-log-path={}", self.audit_log().display()),
             // An event is written before the next request of the same client can be.
             "--audit-log-mode=blocking-strict".to_owned(),
+            // In MB: it is read from positions in one file.
+            "--audit-log-maxsize=10000".to_owned(),
             "--shutdown-delay-duration=0s".to_owned(),
         ];
         if !self.options.admission_on.is_empty() {
