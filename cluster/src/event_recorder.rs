@@ -154,6 +154,7 @@ fn refusal(ended: Result<(), ApiError>) -> Option<ApiError> {
 /// Creates an Event. Sends it again while the API server is busy: the Event has its name, so it
 /// cannot come twice.
 async fn create(cluster: &Cluster, call: &Call) -> Result<(), ApiError> {
+    let _turn = cluster.events.acquire().await;
     match cluster.read(call).await {
         Ok(_) | Err(ApiError::Conflict(_)) => Ok(()),
         Err(error) => Err(error),

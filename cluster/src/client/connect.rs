@@ -27,6 +27,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// How many pages of all lists may be asked for early.
 const PAGES_AHEAD: usize = 1;
 
+/// How many Events are written at once.
+const EVENTS_AT_ONCE: usize = 10;
+
 impl Cluster {
     /// Connects, and asks the server for its version.
     ///
@@ -100,6 +103,7 @@ impl Cluster {
             watches: WatchStates::default(),
             impersonates,
             ahead: Arc::new(Semaphore::new(PAGES_AHEAD)),
+            events: Arc::new(Semaphore::new(EVENTS_AT_ONCE)),
             namespace,
             version: None,
             proxy,

@@ -53,6 +53,8 @@ pub struct Cluster {
     /// Room for pages that are asked for before the one in front of them is here: of all the
     /// lists that go on at once, the longest gains by it, and each page is some megabytes.
     pub(crate) ahead: Arc<Semaphore>,
+    /// Room for Events that are written at once: each has a connection meanwhile.
+    pub(crate) events: Arc<Semaphore>,
     namespace: Arc<str>,
     version: Option<Arc<ServerVersion>>,
     /// The proxy on the way, without its user and password.

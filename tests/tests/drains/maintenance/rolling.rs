@@ -170,6 +170,10 @@ async fn lane(rounds: &[Round]) -> usize {
     for name in names {
         NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
     }
+    // Where all nine are out at once, a replacement has nowhere else to go.
+    let last = json!({"spec": {"taints": [{"key": "last", "effect": "PreferNoSchedule"}]}});
+    let room = NodeFixture::kwok("room").patch(last);
+    room.create(&scene.admin).await.unwrap();
     let web = WorkloadFixture::deployment("web", PODS);
     web.create_ready(&namespace, PODS as usize).await.unwrap();
     let budget = BudgetFixture::max_unavailable("web", "web", json!(1));
