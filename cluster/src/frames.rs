@@ -59,6 +59,10 @@ impl Frames {
             let fresh = self.buffer.get(self.searched..).unwrap_or_default();
             let Some(end) = fresh.iter().position(|&byte| byte == b'\n') else {
                 self.searched = self.buffer.len();
+                // It would keep the room of the first, large answer, and most watches are quiet later.
+                if self.searched == 0 {
+                    self.buffer = BytesMut::new();
+                }
                 return if self.searched > MAX_EVENT_SIZE {
                     Cut::TooLarge
                 } else {
@@ -96,6 +100,16 @@ mod tests {
             }
         }
         assert_eq!(events, [&b"{\"a\":1}\n"[..], b"{}\n"]);
+    }
+
+    #[test]
+    fn a_quiet_watch_holds_no_room() {
+        let mut frames = Frames::new(Body::empty());
+        frames.buffer.resize(100_000, b'x');
+        frames.buffer.extend_from_slice(b"\n");
+        assert!(matches!(frames.cut(), Cut::Event(_)));
+        assert!(matches!(frames.cut(), Cut::Incomplete));
+        assert_eq!(frames.buffer.capacity(), 0);
     }
 
     #[test]
