@@ -10,6 +10,8 @@ use nodelife_core::text::Str;
 use nodelife_drain_plan::{DrainMachine, DrainReport, Tracked};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::executor::blocked::Unscheduled;
+
 /// How much a sentence matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
@@ -79,9 +81,17 @@ pub struct Progress<'a> {
     pub started_at: Timestamp,
     /// The time, by the API server's clock.
     pub now: Timestamp,
+    pub(crate) unscheduled: &'a Unscheduled,
 }
 
 impl Progress<'_> {
+    /// What the scheduler says of a pod that the budget lacks which blocks this one.
+    pub fn unscheduled(&self, blocked: &Tracked) -> Option<&str> {
+        let (budget, refusal) = blocked.budget_refusal()?;
+        let (then, words) = self.unscheduled.get(budget)?;
+        (then == refusal).then_some(words)
+    }
+
     /// The report as of now, with the pods alone that are `wanted`.
     pub fn report(&self, wanted: impl Fn(&Tracked) -> bool) -> DrainReport {
         self.machine

@@ -121,7 +121,11 @@ pub(super) fn blocked(progress: &Progress<'_>) -> String {
     for tracked in progress.machine.pods() {
         if progress.machine.outcome(tracked) == Outcome::Blocked {
             let meta = &tracked.pod.metadata;
-            let pods = reasons.entry(tracked.reason(progress.nodes, progress.now));
+            let mut reason = tracked.reason(progress.nodes, progress.now);
+            if let Some(words) = progress.unscheduled(tracked) {
+                reason = format!("{reason}; {words}");
+            }
+            let pods = reasons.entry(reason);
             let pod = format!("{}/{}", meta.namespace, meta.name);
             pods.or_default().push(pod);
         }

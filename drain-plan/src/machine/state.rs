@@ -447,6 +447,14 @@ impl Tracked {
         }
     }
 
+    /// The budget that is in the way, and why.
+    pub fn budget_refusal(&self) -> Option<(&BudgetKey, &BudgetRefusal)> {
+        match &self.budget_block()?.0.block {
+            BlockReason::Budget { budget, refusal } => Some((budget, refusal)),
+            _ => None,
+        }
+    }
+
     /// The budget that is in the way, as namespace/name.
     pub fn budget(&self) -> Option<String> {
         match &self.state {

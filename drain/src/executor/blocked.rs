@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nodelife_cluster::{ApiError, Cluster};
-use nodelife_core::disruption::BudgetKey;
+use nodelife_core::disruption::{BudgetKey, BudgetRefusal};
 use nodelife_core::object::Pod;
 use nodelife_core::text::Str;
 use tokio::task::JoinSet;
@@ -18,8 +18,12 @@ use super::requests::scheduling_messages;
 #[derive(Default)]
 pub(super) struct BlockedBudgets {
     reported: BTreeSet<BudgetKey>,
+    /// What the scheduler says of pods that budgets lack, while these refuse evictions for the same reason.
+    pub(super) unscheduled: Unscheduled,
     pending: JoinSet<BudgetPods>,
 }
+
+pub(crate) type Unscheduled = BTreeMap<BudgetKey, (BudgetRefusal, String)>;
 
 pub(super) type BudgetPods = (BudgetKey, Result<Arc<NamespacePods>, ApiError>);
 

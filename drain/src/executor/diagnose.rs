@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::ApiError;
 use nodelife_core::format::count;
-use nodelife_drain_plan::DrainEvent;
+use nodelife_drain_plan::{DrainEvent, Tracked};
 
 use super::Executor;
 use super::blocked::BudgetPods;
@@ -78,6 +78,16 @@ impl Executor<'_> {
         let unhealthy = self.machine.unhealthy_pods(&budget, &pods.pods, self.now());
         if unhealthy.is_empty() {
             return;
+        }
+        let waits = unhealthy
+            .iter()
+            .find_map(|pod| Some(format!("{pod}: {}", pods.pending.get(&pod.name)?)));
+        let mut blocks = self.machine.pods().filter_map(Tracked::budget_refusal);
+        if let Some(waits) = waits
+            && let Some((_, refusal)) = blocks.find(|(blocks, _)| **blocks == budget)
+        {
+            let said = (refusal.clone(), waits);
+            self.blocked.unscheduled.insert(budget.clone(), said);
         }
         let named: Vec<String> = unhealthy
             .iter()

@@ -40,6 +40,7 @@ impl Executor<'_> {
                 nodes: &self.view.nodes,
                 started_at: self.started_at,
                 now,
+                unscheduled: &self.blocked.unscheduled,
             },
             status,
             to_uncordon: &to_uncordon,

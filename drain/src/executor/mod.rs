@@ -393,6 +393,7 @@ impl<'a> Executor<'a> {
                 nodes: &self.view.nodes,
                 started_at: self.started_at,
                 now,
+                unscheduled: &self.blocked.unscheduled,
             });
         }
         for effect in effects {
@@ -406,6 +407,7 @@ impl<'a> Executor<'a> {
             nodes: &self.view.nodes,
             started_at: self.started_at,
             now,
+            unscheduled: &self.blocked.unscheduled,
         };
         self.reporter.progress(&progress);
         self.pace.decided(begun);

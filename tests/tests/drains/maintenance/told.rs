@@ -42,6 +42,32 @@ async fn a_detached_drain_says_what_its_plan_warns_of() {
 }
 
 #[tokio::test]
+async fn a_replacement_that_fits_nowhere_is_named_where_its_budget_blocks() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "homeless").await.unwrap();
+    let node = NodeFixture::kwok("x").label("only", "x");
+    node.create_schedulable(&scene.admin).await.unwrap();
+    WorkloadFixture::deployment("web", 2)
+        .pod_spec(json!({"nodeSelector": {"only": "x"}}))
+        .create_ready(&namespace, 2)
+        .await
+        .unwrap();
+    let one = json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}});
+    scene.budget(&namespace, "web", one).await;
+    let _controller = scene.start("one");
+    let made = scene.nodelife(&["drain", "x", "--detach=homeless"]).await;
+    assert_eq!(made.status, Some(0), "{}", made.stderr);
+    wait_until("the scheduler's words", TIMEOUT, async || {
+        let told = scene.wait_for("homeless", "Blocked", "PodsBlocked").await;
+        anyhow::ensure!(told.contains("unschedulable"), "{told}");
+        Ok(Some(()))
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
 async fn a_maintenance_is_told_by_events_and_metrics_and_goes_after_its_time() {
     let plane = plane().await;
     let scene = Scene::install(&plane).await;
