@@ -75,13 +75,15 @@ impl Executor<'_> {
             Ok(pods) => pods,
             Err(error) => return tracing::debug!(%budget, %error, "failed to list its pods"),
         };
-        let unhealthy = self.machine.unhealthy_pods(&budget, &pods.pods, self.now());
+        let now = self.now();
+        let unhealthy = self.machine.unhealthy_pods(&budget, &pods.pods, now);
         if unhealthy.is_empty() {
             return;
         }
-        let waits = unhealthy
-            .iter()
-            .find_map(|pod| Some(format!("{pod}: {}", pods.pending.get(&pod.name)?)));
+        let waits = unhealthy.iter().find_map(|pod| {
+            let words = pods.pending.get(&pod.name)?;
+            Some(format!("{} was Pending at {now:.0}: {words}", pod.name))
+        });
         let mut blocks = self.machine.pods().filter_map(Tracked::budget_refusal);
         if let Some(waits) = waits
             && let Some((_, refusal)) = blocks.find(|(blocks, _)| **blocks == budget)

@@ -60,7 +60,10 @@ async fn a_replacement_that_fits_nowhere_is_named_where_its_budget_blocks() {
     assert_eq!(made.status, Some(0), "{}", made.stderr);
     wait_until("the scheduler's words", TIMEOUT, async || {
         let told = scene.wait_for("homeless", "Blocked", "PodsBlocked").await;
-        anyhow::ensure!(told.contains("unschedulable"), "{told}");
+        anyhow::ensure!(
+            told.contains(" was Pending at ") && told.contains(": 0/"),
+            "{told}"
+        );
         Ok(Some(()))
     })
     .await
