@@ -40,7 +40,7 @@ async fn a_drain_ends_as_was_answered() {
     workload.create(&env.namespace).await.unwrap();
     for name in ["waits", "never"] {
         let budget = BudgetFixture::min_available(name, name, json!(1));
-        budget.create(&env.namespace).await.unwrap();
+        budget.create_counted(&env.namespace, 1).await.unwrap();
     }
     let nodes = [&*never, &*needs, &*waits, &*yes];
     let answers = until("the answers", async || {
