@@ -3,8 +3,8 @@
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::Api;
 use kube::api::{Patch, PatchParams, WatchEvent, WatchParams};
+use kube::{Api, ResourceExt as _};
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
 use nodelife_tests::{ControlPlane, until};
@@ -16,16 +16,18 @@ use super::support::{TestEnvironment, two_nodes};
 pub(crate) async fn a_node_is_drained_without_violating_its_budget() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "budgeted").await;
     let (full, empty) = two_nodes(&env, 10).await;
-    BudgetFixture::max_unavailable("web", "web", json!(2))
-        .create_counted(&env.namespace, 10)
-        .await
-        .unwrap();
+    let budget = BudgetFixture::max_unavailable("web", "web", json!(2));
+    let counted = budget.create_counted(&env.namespace, 10).await.unwrap();
     let before = env.pods_on(&full).await;
     assert_eq!(before.len(), 10);
 
     let budgets: Api<PodDisruptionBudget> = env.namespace.api();
+    // A cache may have it as it was before.
     let mut watch = budgets
-        .watch(&WatchParams::default(), "0")
+        .watch(
+            &WatchParams::default(),
+            &counted.resource_version().unwrap(),
+        )
         .await
         .unwrap()
         .boxed();
