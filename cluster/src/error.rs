@@ -108,7 +108,7 @@ fn known_names(known: &[String]) -> String {
 }
 
 /// Why a request brought nothing.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 pub enum ApiError {
     /// No connection, or it broke.
     #[error("failed to reach the API server {server}: {reason}")]

@@ -23,7 +23,7 @@ const PAGE_SIZE: usize = 250;
 /// with pages of a later version.
 const MAX_RESTARTS: usize = 1;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListFilter {
     pub namespace: Option<String>,
     /// A label selector, as kubectl's `-l`.

@@ -15,6 +15,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures::stream::{self, BoxStream, StreamExt as _};
 use nodelife_core::object::Meta;
 use nodelife_core::response::ApiResponse;
 use nodelife_core::text::Str;
@@ -58,7 +59,7 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// Updates that may wait for whoever consumes them; then the stream waits, too.
 const QUEUE_LENGTH: usize = 256;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Update<T> {
     /// Everything there is, in place of all that was known. Comes first, and again
     /// when the watch has lost its place: what is not in it is gone.
@@ -84,10 +85,29 @@ pub struct Watch<T> {
 }
 
 impl<T> Watch<T> {
+    #[cfg(test)]
+    pub(crate) fn of(updates: mpsc::Receiver<Box<Update<T>>>) -> Self {
+        Self {
+            updates,
+            _task: JoinSet::new(),
+        }
+    }
+
     /// The next update. May be cancelled and called again without losing one. `None`
     /// comes only while the runtime shuts down.
     pub async fn next(&mut self) -> Option<Update<T>> {
         self.updates.recv().await.map(|update| *update)
+    }
+
+    /// The updates as a stream, which has the watch run as long as it is there.
+    pub fn into_stream(self) -> BoxStream<'static, Update<T>>
+    where
+        T: Send + 'static,
+    {
+        let updates = stream::unfold(self, |mut watch| async move {
+            watch.next().await.map(|update| (update, watch))
+        });
+        updates.boxed()
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use nodelife_cluster::SharedWatches;
 use nodelife_core::disruption::BudgetKey;
 use nodelife_core::text::Str;
 use nodelife_drain_plan::{EvictionResult, MAX_IN_FLIGHT, Throttle};
@@ -25,6 +26,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// What the drains of one process share.
 #[derive(Debug)]
 pub struct SharedState {
+    pub(crate) watches: SharedWatches,
     pub(crate) pods: SharedPods,
     /// What is said of blocked budgets, by namespace.
     pub(crate) blocked: Shared<Str, NamespacePods>,
@@ -39,6 +41,7 @@ type Turn = tokio::sync::Mutex<Option<(Instant, EvictionResult)>>;
 impl Default for SharedState {
     fn default() -> Self {
         Self {
+            watches: SharedWatches::default(),
             pods: SharedPods::default(),
             blocked: Shared::default(),
             plans: Semaphore::new(MAX_PREPARED),

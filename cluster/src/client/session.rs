@@ -3,12 +3,22 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
 use tokio::sync::Mutex;
+use tower::{BoxError, ServiceBuilder};
+use tower_http::decompression::DecompressionLayer;
 
 /// How often a credential plugin runs at most: an API server that takes none of its tokens is no
 /// reason to run it for each request.
 const PAUSE: Duration = Duration::from_secs(5);
+
+/// How much of an answer is read at once: one record of TLS.
+const READ_SIZE: usize = 16 << 10;
 
 /// A client; clones share it, and its successor.
 #[derive(Clone)]
@@ -32,7 +42,7 @@ impl Session {
             ran: Mutex::default(),
         });
         Ok(Self {
-            client: Arc::new(RwLock::new(Client::try_from(config)?)),
+            client: Arc::new(RwLock::new(client(config)?)),
             plugin: plugin.map(Arc::new),
         })
     }
@@ -57,7 +67,7 @@ impl Session {
         *ran = Some(Instant::now());
         let config = plugin.config.clone();
         // A plugin may take its time, and kube waits for it.
-        match tokio::task::spawn_blocking(|| Client::try_from(config)).await {
+        match tokio::task::spawn_blocking(|| client(config)).await {
             Ok(Ok(client)) => {
                 *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
             }
@@ -65,4 +75,33 @@ impl Session {
             Err(error) => tracing::debug!(%error, "the credential plugin was lost"),
         }
     }
+}
+
+/// What kube makes of a configuration (kube-client 5.0.0, `src/client/builder.rs`), but for the room that each
+/// connection reads into: hyper's grows to 400 KiB with the first large answer, and a watch keeps it. Where a
+/// proxy is on the way the client is kube's own.
+fn client(config: Config) -> kube::Result<Client> {
+    if config.proxy_url.is_some() {
+        return Client::try_from(config);
+    }
+    let auth = config.auth_layer()?;
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    let connector = config.rustls_https_connector_with_connector(connector)?;
+    let mut connector = TimeoutConnector::new(connector);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let http: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new())
+        .http1_read_buf_exact_size(READ_SIZE)
+        .build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .layer(DecompressionLayer::new().gzip(!config.disable_compression))
+        .option_layer(auth)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(http);
+    Ok(ClientBuilder::new(service, config.default_namespace).build())
 }

@@ -45,7 +45,7 @@ pub async fn prepare(
     // Where few nodes are named nothing has to wait for their list.
     let mut watches = match &request.nodes {
         NodeSelection::Named(names) if drains && Watches::can_open_at_once(names) => {
-            Some(Watches::open(cluster, names, None))
+            Some(Watches::open(cluster, &request.process, names, None))
         }
         _ => None,
     };
@@ -63,7 +63,7 @@ pub async fn prepare(
         let nodes = selected.nodes.iter();
         let names: Vec<_> = nodes.map(|n| n.metadata.name.clone()).collect();
         let all = selected.all.as_ref().map(Vec::len);
-        watches = Some(Watches::open(cluster, &names, all));
+        watches = Some(Watches::open(cluster, &request.process, &names, all));
     }
     let pods = (&request.process.pods, all_pods);
     let mut view = ClusterView::load(cluster, selected, pods, watches.as_mut(), reporter).await?;

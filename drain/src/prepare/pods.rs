@@ -18,6 +18,7 @@ use crate::drain::{Drain, Prepared, Refusals};
 use crate::executor::ExecutorOptions;
 use crate::removal::RemovalMethod;
 use crate::reporter::{DrainStatus, Reporter};
+use crate::shared_state::SharedState;
 use crate::surge::Surges;
 use crate::view::ClusterView;
 use crate::view::watches::Watches;
@@ -45,7 +46,8 @@ pub async fn prepare_pods(
     let (namespace, names) = (settings.namespace.as_str(), &settings.names);
     let method = settings.method;
     let implicit = ImplicitBudget::default();
-    let mut watches = Watches::of_pods(cluster, names, namespace);
+    let process = Arc::<SharedState>::default();
+    let mut watches = Watches::of_pods(cluster, &process, names, namespace);
     let which = (namespace, names.len());
     let view = ClusterView::load_named(cluster, which, &mut watches, reporter).await?;
     for name in names {
@@ -121,7 +123,7 @@ pub async fn prepare_pods(
             node_conditions: false,
             gate: None,
             shared: None,
-            process: Arc::default(),
+            process,
             exclusion: None,
             journal: None,
             surges: Surges::default(),

@@ -9,11 +9,13 @@ use futures::StreamExt as _;
 use futures::stream::{self, BoxStream, SelectAll};
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::listing::Listing;
-use nodelife_cluster::watch::{Update, Watch};
+use nodelife_cluster::watch::Update;
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::object::{Node, Pod, Workload, WorkloadKind};
 use nodelife_core::text::Str;
 use nodelife_drain_plan::DrainEvent;
+
+use crate::shared_state::SharedState;
 
 pub(crate) enum WatchEvent {
     /// Something for the machine.
@@ -42,12 +44,21 @@ const MAX_NAMED: usize = 10;
 const MAX_OTHERS: usize = 4;
 
 /// Watches on the pods of the nodes, one on all budgets, and others where they matter.
-pub(crate) struct Watches(SelectAll<BoxStream<'static, WatchEvent>>);
+pub(crate) struct Watches {
+    streams: SelectAll<BoxStream<'static, WatchEvent>>,
+    /// Follows what other drains follow, too.
+    process: Arc<SharedState>,
+}
 
 impl Watches {
     /// `all`: how many nodes the cluster has, if that is known.
-    pub(crate) fn open(cluster: &Cluster, nodes: &[Str], all: Option<usize>) -> Self {
-        let mut watches = Self(SelectAll::new());
+    pub(crate) fn open(
+        cluster: &Cluster,
+        process: &Arc<SharedState>,
+        nodes: &[Str],
+        all: Option<usize>,
+    ) -> Self {
+        let mut watches = Self::new(process);
         let most = nodes.len().saturating_mul(MAX_OTHERS);
         if nodes.len() > MAX_NAMED && all.is_some_and(|all| all <= most) {
             let what = format!("the pods of {} nodes", nodes.len());
@@ -66,18 +77,32 @@ impl Watches {
         watches
     }
 
+    fn new(process: &Arc<SharedState>) -> Self {
+        Self {
+            streams: SelectAll::new(),
+            process: Arc::clone(process),
+        }
+    }
+
     /// Whether nothing is gained by knowing first how many nodes there are.
     pub(crate) fn can_open_at_once(nodes: &[Str]) -> bool {
         nodes.len() <= MAX_NAMED
     }
 
     /// Watches pods by their names.
-    pub(crate) fn of_pods(cluster: &Cluster, pods: &[Str], namespace: &str) -> Self {
-        let mut watches = Self(SelectAll::new());
+    pub(crate) fn of_pods(
+        cluster: &Cluster,
+        process: &Arc<SharedState>,
+        pods: &[Str],
+        namespace: &str,
+    ) -> Self {
+        let mut watches = Self::new(process);
         for pod in pods {
             let name = pod.clone();
             watches.push(
-                cluster.watch(&listing::PODS, pod_filter(pod, Some(namespace))),
+                cluster
+                    .watch(&listing::PODS, pod_filter(pod, Some(namespace)))
+                    .into_stream(),
                 (format!("pod {pod}"), true, |_| true),
                 move |pods| {
                     vec![DrainEvent::Listed {
@@ -109,7 +134,7 @@ impl Watches {
         let is_gone_from_them = is_on_them.clone();
         let of = Arc::clone(&nodes);
         self.push(
-            cluster.watch(&listing::PODS, filter),
+            cluster.watch(&listing::PODS, filter).into_stream(),
             (what, true, move |node: &Str| {
                 node.is_empty() || of.contains(node)
             }),
@@ -138,14 +163,15 @@ impl Watches {
     }
 
     fn follow_budgets(&mut self, cluster: &Cluster, namespace: Option<&str>) {
+        let shared = &self.process.watches;
         let budgets = events(
-            cluster.watch(&listing::BUDGETS, in_namespace(namespace)),
+            shared.follow(cluster, &listing::BUDGETS, in_namespace(namespace)),
             ("PodDisruptionBudgets".to_owned(), true, |_| false),
             |budgets| vec![DrainEvent::Budgets(budgets)],
             |budget| Some(DrainEvent::Budget(budget)),
             |budget| Some(DrainEvent::BudgetGone(budget.key())),
         );
-        self.0
+        self.streams
             .push(if_forbidden(budgets, WatchEvent::BudgetsForbidden));
     }
 
@@ -176,7 +202,7 @@ impl Watches {
         let names: Arc<BTreeSet<Str>> = Arc::new(names.iter().cloned().collect());
         let (applied, deleted) = (Arc::clone(&names), Arc::clone(&names));
         let seen = events(
-            cluster.watch(&listing::NODES, filter),
+            cluster.watch(&listing::NODES, filter).into_stream(),
             (what, false, |_| false),
             move |nodes| {
                 let by_name = nodes
@@ -204,7 +230,8 @@ impl Watches {
                 })
             },
         );
-        self.0.push(if_forbidden(seen, WatchEvent::NodesForbidden));
+        self.streams
+            .push(if_forbidden(seen, WatchEvent::NodesForbidden));
     }
 
     /// Watches the controllers of a kind as well.
@@ -215,8 +242,9 @@ impl Watches {
         listing: &'static Listing<Workload>,
         filter: ListFilter,
     ) {
+        let workloads = self.process.watches.follow(cluster, listing, filter);
         self.push(
-            cluster.watch(listing, filter),
+            workloads,
             (format!("{kind}s"), false, |_| false),
             move |workloads| vec![DrainEvent::Workloads { kind, workloads }],
             |workload| Some(DrainEvent::Workload(workload)),
@@ -229,8 +257,11 @@ impl Watches {
 
     /// Watches what is attached to the nodes as well.
     pub(crate) fn follow_attachments(&mut self, cluster: &Cluster) {
+        let all = ListFilter::default();
+        let shared = &self.process.watches;
+        let attachments = shared.follow(cluster, &listing::VOLUME_ATTACHMENTS, all);
         self.push(
-            cluster.watch(&listing::VOLUME_ATTACHMENTS, ListFilter::default()),
+            attachments,
             ("VolumeAttachments".to_owned(), true, |_| false),
             |attachments| vec![DrainEvent::Attachments(attachments)],
             |attachment| Some(DrainEvent::Attachment(attachment)),
@@ -243,18 +274,19 @@ impl Watches {
 
     fn push<T: Send + 'static>(
         &mut self,
-        watch: Watch<T>,
+        updates: BoxStream<'static, Update<T>>,
         what: (String, bool, impl Fn(&Str) -> bool + Send + 'static),
         listed: impl Fn(Vec<T>) -> Vec<DrainEvent> + Send + 'static,
         applied: impl Fn(Box<T>) -> Option<DrainEvent> + Send + 'static,
         deleted: impl Fn(T) -> Option<DrainEvent> + Send + 'static,
     ) {
-        self.0.push(events(watch, what, listed, applied, deleted));
+        self.streams
+            .push(events(updates, what, listed, applied, deleted));
     }
 
     /// The next event; none only while the program ends.
     pub(crate) async fn next(&mut self) -> Option<WatchEvent> {
-        self.0.next().await
+        self.streams.next().await
     }
 }
 
@@ -279,15 +311,12 @@ fn in_namespace(namespace: Option<&str>) -> ListFilter {
 /// The events of a watch; `what`: what is not seen while it fails, whether that is essential, and on which
 /// nodes an object must not be passed by that cannot be read.
 fn events<T: Send + 'static>(
-    watch: Watch<T>,
+    updates: BoxStream<'static, Update<T>>,
     (what, essential, matters): (String, bool, impl Fn(&Str) -> bool + Send + 'static),
     listed: impl Fn(Vec<T>) -> Vec<DrainEvent> + Send + 'static,
     applied: impl Fn(Box<T>) -> Option<DrainEvent> + Send + 'static,
     deleted: impl Fn(T) -> Option<DrainEvent> + Send + 'static,
 ) -> BoxStream<'static, WatchEvent> {
-    let updates = stream::unfold(watch, |mut watch| async move {
-        watch.next().await.map(|update| (update, watch))
-    });
     let events = move |update| {
         let failed = |error, wait| WatchEvent::Failed {
             what: what.clone(),
