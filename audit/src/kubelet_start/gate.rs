@@ -7,9 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::Refusal;
-use super::Target;
-use super::{FEATURE_GATES, GATE_NEEDS, rows};
+use super::{FEATURE_GATES, GATE_NEEDS, Refusal, Target, rows};
 
 /// The first version that asks whether the gates that another one needs are on.
 const DEPENDENCIES_SINCE: u32 = 35;

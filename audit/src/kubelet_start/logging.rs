@@ -2,11 +2,10 @@
 
 use serde_json::Value;
 
-use super::Input;
-use super::endpoint;
 use super::fields::Fields;
 use super::number::needs_gate;
 use super::option::is_zero;
+use super::{Input, endpoint};
 use nodelife_core::go_duration::GoDuration;
 
 pub(super) fn check(subject: Input<'_>, refusals: &mut Vec<String>) {

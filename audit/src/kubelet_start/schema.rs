@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Number, Value};
 
-use super::Target;
-use super::{FIELDS, rows};
+use super::{FIELDS, Target, rows};
 use nodelife_core::go_duration::GoDuration;
 use nodelife_core::quantity::{Quantity, QuantityError};
 

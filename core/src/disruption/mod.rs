@@ -13,11 +13,12 @@ mod tests;
 mod unhealthy;
 
 pub use budget::{BudgetKey, Budgets, CountError, Counts, DELETION_TIMEOUT};
-pub use decision::{BudgetName, BudgetRefusal, EvictionDecision, Exemption, decide};
-pub use decision::{ignores_budgets, may_be_lifted};
-pub use implicit::{IMPLICIT_TIMEOUT, ImplicitCounts, Limit};
-pub use implicit::{ImplicitBudget, keeps_replicas, unknown_keeper};
-pub use protection::PROTECTIONS;
-pub use protection::protections;
+pub use decision::{
+    BudgetName, BudgetRefusal, EvictionDecision, Exemption, decide, ignores_budgets, may_be_lifted,
+};
+pub use implicit::{
+    IMPLICIT_TIMEOUT, ImplicitBudget, ImplicitCounts, Limit, keeps_replicas, unknown_keeper,
+};
+pub use protection::{PROTECTIONS, protections};
 pub use scale::{AT_PRESENT_SCALE, Autoscalers, DeclaredPods, RefusedScale, Scaling};
 pub use unhealthy::{UnhealthyPod, UnhealthyReason};

@@ -34,8 +34,7 @@ pub use budget::{
 };
 pub use event::{Event, ObjectRef};
 pub use lease::{Lease, LeaseSpec};
-pub use meta::nullable;
-pub use meta::{Annotations, Labels, Meta, OwnerReference};
+pub use meta::{Annotations, Labels, Meta, OwnerReference, nullable};
 pub use node::{
     AttachedVolume, DaemonEndpoint, DaemonEndpoints, Node, NodeAddress, NodeCondition, NodeInfo,
     NodeSpec, NodeStatus, NodeSwap, Taint,

@@ -10,8 +10,7 @@ use nodelife_core::snapshot::Snapshot;
 use nodelife_drain_plan::NodeAnswer;
 
 use crate::settings::DrainRequest;
-use crate::view::ClusterView;
-use crate::view::operators;
+use crate::view::{ClusterView, operators};
 
 /// Answers for each of these nodes of the snapshot whether a drain of it alone, without any flag, would
 /// end. Operators that guard pods are asked for in the cluster, if there is one.

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use clap::ValueEnum as _;
 use clap::builder::PossibleValue;
 use jiff::Timestamp;
-use nodelife_audit::config::{self, AuditConfig};
+use nodelife_audit::config::{self, AuditConfig, AuditFormat, FailOn};
 use nodelife_audit::{Exclude, Selection, Severities};
 use nodelife_core::format::{self, count};
 
@@ -17,7 +17,6 @@ use crate::cli::{
 };
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
-use nodelife_audit::config::{AuditFormat, FailOn};
 
 pub(crate) fn run(args: &ConfigArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
     let ConfigCommand::Check(args) = &args.command;

@@ -4,13 +4,12 @@ use std::cmp::Reverse;
 use std::io::Write as _;
 
 use clap::Args;
-use nodelife_core::format;
 use nodelife_core::format::count;
-use nodelife_core::shutdown;
 use nodelife_core::shutdown::{
     GroupShutdown, NodeShutdown, PodShutdown, PriorityGroup, ShutdownReport,
 };
 use nodelife_core::snapshot::Source;
+use nodelife_core::{format, shutdown};
 
 use super::alike::alike;
 use super::configuration;
