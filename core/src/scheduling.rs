@@ -104,18 +104,29 @@ pub struct Unschedulable {
 pub struct Rejections(BTreeMap<Reason, usize>);
 
 /// Why a node does not take a pod, in the order in which the scheduler looks.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Reason {
+    #[error("cordoned")]
     Cordoned,
+    #[error("not Ready")]
     NotReady,
+    #[error("with taint {0}")]
     Taint(Str),
+    #[error("excluded by its node selector or affinity")]
     Affinity,
+    #[error("with host port {0} in use")]
     Port(i32),
+    #[error("with its maximum number of pods")]
     Full,
+    #[error("with insufficient {0}")]
     Short(Str),
+    #[error("out of reach of its volume {0}")]
     Volume(Str),
+    #[error("excluded by its topology spread constraints")]
     Spread,
+    #[error("excluded by its affinity to pods")]
     Far,
+    #[error("excluded by anti-affinity")]
     Neighbour,
 }
 
@@ -146,24 +157,6 @@ impl fmt::Display for Rejections {
             write!(f, "{separator}{count} {obstacle}")?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cordoned => f.write_str("cordoned"),
-            Self::NotReady => f.write_str("not Ready"),
-            Self::Taint(key) => write!(f, "with taint {key}"),
-            Self::Affinity => f.write_str("excluded by its node selector or affinity"),
-            Self::Port(port) => write!(f, "with host port {port} in use"),
-            Self::Full => f.write_str("with its maximum number of pods"),
-            Self::Short(resource) => write!(f, "with insufficient {resource}"),
-            Self::Volume(name) => write!(f, "out of reach of its volume {name}"),
-            Self::Spread => f.write_str("excluded by its topology spread constraints"),
-            Self::Far => f.write_str("excluded by its affinity to pods"),
-            Self::Neighbour => f.write_str("excluded by anti-affinity"),
-        }
     }
 }
 

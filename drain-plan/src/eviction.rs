@@ -63,13 +63,16 @@ pub enum EvictionResult {
     Invalid(String),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Throttle {
-    /// API priority and fairness; the server's plain text says so.
+    /// The server's plain text says so.
+    #[error("throttled by the API server's priority and fairness")]
     PriorityAndFairness,
-    /// The server or its storage is overloaded, or shuts down.
+    /// The server or its storage.
+    #[error("throttled: the API server is overloaded or shutting down")]
     Overload,
-    /// Nobody: evictions of other drains under its budget went first, and it was not sent.
+    /// They went first, and it was not sent.
+    #[error("waits for evictions of other drains under the same budget")]
     OtherDrains,
 }
 

@@ -1,19 +1,19 @@
 //! Pods that a cordon does not keep off their node.
 
-use std::fmt;
-
 use nodelife_core::object::{Pod, Taint};
 use nodelife_core::taint;
 use nodelife_core::workload::Workloads;
 
 /// Why what replaces a pod may run on the same node although that is cordoned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReturnReason {
-    /// The pods tolerate the taint of a cordoned node.
+    #[error("it tolerates {}", taint::UNSCHEDULABLE)]
     ToleratesCordon,
-    /// The template of their controller names the node: no scheduler is asked.
+    /// No scheduler is asked.
+    #[error("the template of its controller names the node")]
     NamesNode,
     /// Nothing that can be seen: another scheduler, or a controller that binds its own pods.
+    #[error("the cordon does not keep it away")]
     Unknown,
 }
 
@@ -37,16 +37,6 @@ impl ReturnReason {
         tolerations
             .any(|toleration| toleration.tolerates(&cordon))
             .then_some(Self::ToleratesCordon)
-    }
-}
-
-impl fmt::Display for ReturnReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ToleratesCordon => write!(f, "it tolerates {}", taint::UNSCHEDULABLE),
-            Self::NamesNode => f.write_str("the template of its controller names the node"),
-            Self::Unknown => f.write_str("the cordon does not keep it away"),
-        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! `PodVerdict`: evict a pod, wait for it, skip it or refuse.
 
-use std::fmt;
-
 use super::behavior::BehaviorSource;
 use nodelife_core::disruption::{BudgetKey, BudgetName, EvictionDecision, Scaling};
 use nodelife_core::text::Str;
@@ -22,77 +20,56 @@ pub enum PodVerdict {
     Evict(EvictionDecision),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SkipReason {
-    /// The kubelet runs it from a file; the API cannot stop it.
+    /// The API cannot stop it.
+    #[error("a static pod of the kubelet")]
     Mirror,
-    /// Its DaemonSet would bring it back at once.
+    /// It would bring the pod back at once.
+    #[error("managed by a DaemonSet")]
     DaemonSet,
-    /// Its deletion has been due for longer than `--skip-wait-for-delete-timeout`.
+    #[error("its deletion is overdue (--skip-wait-for-delete-timeout)")]
     Overdue,
-    /// `--pod-selector` does not select it.
+    #[error("not selected by --pod-selector")]
     NotSelected,
-    /// A label, an annotation or a flag asks for it.
+    #[error("{0}=skip")]
     Asked(BehaviorSource),
-    /// Its node is no longer there.
+    #[error("its node was deleted")]
     NodeGone,
 }
 
-impl fmt::Display for SkipReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Asked(origin) => return write!(f, "{origin}=skip"),
-            Self::Mirror => "a static pod of the kubelet",
-            Self::DaemonSet => "managed by a DaemonSet",
-            Self::Overdue => "its deletion is overdue (--skip-wait-for-delete-timeout)",
-            Self::NotSelected => "not selected by --pod-selector",
-            Self::NodeGone => "its node was deleted",
-        })
-    }
-}
-
 /// Why a pod is waited for without an eviction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WaitReason {
     /// Somebody deleted it before.
+    #[error("already terminating")]
     Terminating,
-    /// A label, an annotation or a flag asks to let it finish.
+    #[error("{0}=wait-completed")]
     Completion(BehaviorSource),
-    /// It belongs to the pod of this name, which an operator guards, and ends with it: an eviction
-    /// would take a disk from a virtual machine that still runs.
+    /// It belongs to the pod of this name, which an operator guards: an eviction would take a disk from a
+    /// virtual machine that still runs.
+    #[error("belongs to pod {0} and ends with it")]
     Owner(Str),
 }
 
-impl fmt::Display for WaitReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Terminating => f.write_str("already terminating"),
-            Self::Completion(origin) => write!(f, "{origin}=wait-completed"),
-            Self::Owner(name) => write!(f, "belongs to pod {name} and ends with it"),
-        }
-    }
-}
-
 /// A flag that is needed, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MissingFlag {
-    /// An annotation protects it.
+    #[error("protected by its annotation {0}")]
     Unprotect(&'static str),
-    /// It holds an `emptyDir`; `memory`: only such that live in memory.
+    #[error("{} emptyDir volume would be lost", if *.memory { "its memory-backed" } else { "the data of its" })]
     DeleteEmptyDir {
         /// Whether every one of them is backed by memory.
         memory: bool,
     },
-    /// No controller will bring it back.
+    #[error("{}", no_controller(.owner.as_deref()))]
     NoController {
         /// Kind and name of an owner that is not its controller, as operators set them.
         owner: Option<String>,
     },
-    ControllerGone {
-        kind: Str,
-        name: Str,
-    },
-    /// The approved plan does not remove it.
+    #[error("its controller {kind} {name} is gone; nothing would recreate it")]
+    ControllerGone { kind: Str, name: Str },
+    #[error("the approved plan does not remove it")]
     NotPlanned,
 }
 
@@ -129,40 +106,26 @@ impl MissingFlag {
     }
 }
 
-impl fmt::Display for MissingFlag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unprotect(annotation) => write!(f, "protected by its annotation {annotation}"),
-            Self::DeleteEmptyDir { memory: true } => {
-                f.write_str("its memory-backed emptyDir volume would be lost")
-            }
-            Self::DeleteEmptyDir { memory: false } => {
-                f.write_str("the data of its emptyDir volume would be lost")
-            }
-            Self::NoController { owner: None } => f.write_str("no controller would recreate it"),
-            Self::NoController { owner: Some(owner) } => {
-                write!(
-                    f,
-                    "it has no controller; whether its owner {owner} would recreate it is not known"
-                )
-            }
-            Self::ControllerGone { kind, name } => {
-                write!(
-                    f,
-                    "its controller {kind} {name} is gone; nothing would recreate it"
-                )
-            }
-            Self::NotPlanned => f.write_str("the approved plan does not remove it"),
-        }
-    }
+fn no_controller(owner: Option<&str>) -> String {
+    owner.map_or_else(
+        || "no controller would recreate it".to_owned(),
+        |owner| {
+            format!(
+                "it has no controller; whether its owner {owner} would recreate it is not known"
+            )
+        },
+    )
 }
 
 /// Why a pod cannot be evicted as things are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Impossible {
-    /// The eviction API answers 500 for a pod under more than one budget.
+    /// The eviction API answers 500; without names, it said only that there are several.
+    #[error("selected by {}; the eviction API supports only one", several(.0))]
     SeveralBudgets(Vec<BudgetName>),
     /// The budget wants as many pods as there can be.
+    #[error("budget {budget} ({spec}) needs {needs} healthy pods of {most}: {}",
+            .scaling.as_ref().map_or(AT_THIS_SCALE, |scaling| &scaling.says))]
     NeverAllows {
         budget: BudgetKey,
         /// The line of it that binds.
@@ -175,18 +138,25 @@ pub enum Impossible {
         scaling: Option<Scaling>,
     },
     /// The budget counts by the controllers of its pods, and they have none.
+    #[error(
+        "budget {budget} ({spec}) allows no eviction because no controller manages its pods: {NUMBER}"
+    )]
     BarePods {
         budget: BudgetKey,
         /// The line of it that counts so.
         spec: String,
     },
-    /// The disruption controller cannot count the budget.
+    #[error(
+        "budget {budget} allows no eviction because the disruption controller failed to sync it: \
+         {message}; {}", after_failed_sync(.budget, .message)
+    )]
     SyncFailed {
         budget: BudgetKey,
         /// The controller's words.
         message: String,
     },
     /// The operator of the pod lets it go only when something is changed, which this names.
+    #[error("{0}")]
     Operator(String),
 }
 
@@ -232,56 +202,20 @@ const NUMBER: &str =
 
 const AT_THIS_SCALE: &str = "it can never allow an eviction at this scale";
 
-impl fmt::Display for Impossible {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            // The server says only that there are several.
-            Self::SeveralBudgets(budgets) if budgets.is_empty() => {
-                f.write_str("selected by more than one budget; the eviction API supports only one")
-            }
-            Self::SeveralBudgets(budgets) => write!(
-                f,
-                "selected by {} budgets ({}); the eviction API supports only one",
-                budgets.len(),
-                BudgetName::list(budgets)
-            ),
-            Self::Operator(why) => f.write_str(why),
-            Self::NeverAllows {
-                budget,
-                spec,
-                needs,
-                most,
-                scaling,
-            } => {
-                let says = scaling
-                    .as_ref()
-                    .map_or(AT_THIS_SCALE, |scaling| &scaling.says);
-                write!(
-                    f,
-                    "budget {budget} ({spec}) needs {needs} healthy pods of {most}: {says}"
-                )
-            }
-            Self::BarePods { budget, spec } => write!(
-                f,
-                "budget {budget} ({spec}) allows no eviction because no controller manages its \
-                 pods: {NUMBER}"
-            ),
-            Self::SyncFailed { budget, message } => {
-                write!(
-                    f,
-                    "budget {budget} allows no eviction because the disruption controller failed \
-                     to sync it: {message}; "
-                )?;
-                // The words of `getExpectedScale` and `getScaleController`.
-                let counts_controllers = message.starts_with("found no controllers for pod")
-                    || message.ends_with("does not implement the scale subresource");
-                if counts_controllers {
-                    f.write_str(NUMBER)
-                } else {
-                    let BudgetKey { namespace, name } = budget;
-                    write!(f, "see kubectl describe pdb {name} -n {namespace}")
-                }
-            }
-        }
+fn several(budgets: &[BudgetName]) -> String {
+    match budgets.len() {
+        0 => "more than one budget".to_owned(),
+        count => format!("{count} budgets ({})", BudgetName::list(budgets)),
     }
+}
+
+fn after_failed_sync(budget: &BudgetKey, message: &str) -> String {
+    // The words of `getExpectedScale` and `getScaleController`.
+    let counts_controllers = message.starts_with("found no controllers for pod")
+        || message.ends_with("does not implement the scale subresource");
+    if counts_controllers {
+        return NUMBER.to_owned();
+    }
+    let BudgetKey { namespace, name } = budget;
+    format!("see kubectl describe pdb {name} -n {namespace}")
 }

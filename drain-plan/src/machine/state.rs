@@ -83,20 +83,23 @@ pub enum PodState {
 }
 
 /// Why a pod cannot be evicted as things are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unevictable {
+    #[error("{0}")]
     Budgets(Impossible),
     /// The right is missing; the server's words.
+    #[error("{0}")]
     Forbidden(String),
     /// The words of the server, a webhook or a policy.
+    #[error("{0}")]
     Rejected(String),
-    /// Its controller brings it back to the cordoned node.
+    #[error("{owner} brings it back to the cordoned node: {reason}")]
     ComesBack {
         /// Kind, namespace and name of the controller.
         owner: String,
         reason: ReturnReason,
     },
-    /// Somebody took back the cordon of its node.
+    #[error("somebody uncordoned its node")]
     Uncordoned,
 }
 
@@ -150,14 +153,19 @@ pub(super) struct EvictionInputs {
     pub(super) selections: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockReason {
     /// Its budget allows nothing now.
+    #[error("blocked by budget {budget}: {refusal}")]
     Budget {
         budget: BudgetKey,
         refusal: BudgetRefusal,
     },
     /// No budget that is seen selects it, and too few pods of its workload are Ready to spare one.
+    #[error(
+        "waiting for replacements: the implicit budget of {workload} needs {needs} healthy pods and has \
+         {has}; {}", replacements(.obstacles, *.held)
+    )]
     Implicit {
         workload: WorkloadKey,
         /// How many have to be Ready.
@@ -170,18 +178,42 @@ pub enum BlockReason {
         held: bool,
     },
     /// More than one budget selects it, and an operator may change that.
+    #[error("blocked by {}", several(.0))]
     SeveralBudgets(Vec<BudgetName>),
+    #[error("{0}")]
     Throttled(Throttle),
     /// A webhook asked to come back later, or denied for the first times.
+    #[error("denied: {0}")]
     Denied(String),
-    /// The API server does not take the credentials.
+    #[error("the API server does not accept the credentials: {0}")]
     Unauthorized(String),
-    /// Its namespace is being deleted and takes the pod with it.
+    #[error("its namespace is being deleted, and the pod with it")]
     NamespaceTerminating,
     /// Another pod has its name, or it changed during the request.
+    #[error("it changed during the request")]
     Conflict,
     /// The server failed, or did not answer.
+    #[error("unclear response: {0}")]
     Uncertain(String),
+}
+
+fn replacements(obstacles: &[String], held: bool) -> String {
+    let obstacles: String = obstacles
+        .iter()
+        .flat_map(|obstacle| [obstacle, "; "])
+        .collect();
+    if held {
+        return format!("{obstacles}this last Ready pod stays until that changes");
+    }
+    let limit = IMPLICIT_TIMEOUT.as_secs();
+    format!("{obstacles}if none becomes Ready within {limit} s, one more pod is evicted")
+}
+
+fn several(budgets: &[BudgetName]) -> String {
+    match budgets.len() {
+        0 => "more than one budget at once".to_owned(),
+        count => format!("{count} budgets at once: {}", BudgetName::list(budgets)),
+    }
 }
 
 impl PodState {
@@ -253,81 +285,6 @@ impl fmt::Display for PodState {
             Self::Impossible(reason) => write!(f, "cannot be evicted: {reason}"),
             Self::GivenUp(block) => write!(f, "gave up: {block}"),
             Self::Stuck => f.write_str("evicted, but not gone within --pod-timeout"),
-        }
-    }
-}
-
-impl fmt::Display for Unevictable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Budgets(why) => why.fmt(f),
-            Self::Forbidden(message) | Self::Rejected(message) => message.fmt(f),
-            Self::ComesBack { owner, reason } => {
-                write!(f, "{owner} brings it back to the cordoned node: {reason}")
-            }
-            Self::Uncordoned => f.write_str("somebody uncordoned its node"),
-        }
-    }
-}
-
-impl fmt::Display for BlockReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Budget { budget, refusal } => {
-                write!(f, "blocked by budget {budget}: {refusal}")
-            }
-            Self::Implicit {
-                workload,
-                needs,
-                has,
-                obstacles,
-                held,
-            } => {
-                write!(
-                    f,
-                    "waiting for replacements: the implicit budget of {workload} needs {needs} \
-                     healthy pods and has {has}; "
-                )?;
-                for obstacle in obstacles {
-                    write!(f, "{obstacle}; ")?;
-                }
-                if *held {
-                    return f.write_str("this last Ready pod stays until that changes");
-                }
-                write!(
-                    f,
-                    "if none becomes Ready within {} s, one more pod is evicted",
-                    IMPLICIT_TIMEOUT.as_secs()
-                )
-            }
-            Self::SeveralBudgets(budgets) if budgets.is_empty() => {
-                f.write_str("blocked by more than one budget at once")
-            }
-            Self::SeveralBudgets(budgets) => {
-                let (count, names) = (budgets.len(), BudgetName::list(budgets));
-                write!(f, "blocked by {count} budgets at once: {names}")
-            }
-            Self::Throttled(Throttle::PriorityAndFairness) => {
-                f.write_str("throttled by the API server's priority and fairness")
-            }
-            Self::Throttled(Throttle::Overload) => {
-                f.write_str("throttled: the API server is overloaded or shutting down")
-            }
-            Self::Throttled(Throttle::OtherDrains) => {
-                f.write_str("waits for evictions of other drains under the same budget")
-            }
-            Self::Denied(message) => write!(f, "denied: {message}"),
-            Self::Unauthorized(message) => {
-                write!(
-                    f,
-                    "the API server does not accept the credentials: {message}"
-                )
-            }
-            Self::NamespaceTerminating => {
-                f.write_str("its namespace is being deleted, and the pod with it")
-            }
-            Self::Conflict => f.write_str("it changed during the request"),
-            Self::Uncertain(message) => write!(f, "unclear response: {message}"),
         }
     }
 }

@@ -8,7 +8,6 @@ mod changes;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -63,17 +62,20 @@ impl NodePhase {
 }
 
 /// Why the drain of a node ended before the node was empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeLoss {
-    /// Somebody took back the cordon.
+    #[error("somebody uncordoned it; its pods are left alone")]
     Uncordoned,
+    #[error("somebody deleted it")]
     Deleted,
-    /// It was deleted, and another node has its name.
+    #[error("somebody deleted and re-created it; the new node is left alone")]
     Recreated,
+    #[error("it could not be cordoned")]
     CordonFailed,
-    /// `--node-timeout`
+    #[error("its time ran out (--node-timeout)")]
     TimedOut,
     /// `--gate`: it gets no turn, or no other.
+    #[error("the gate failed")]
     GateFailed,
 }
 
@@ -81,19 +83,6 @@ impl NodeLoss {
     /// Whether a cordon of this drain stays.
     pub fn keeps_cordon(self) -> bool {
         matches!(self, Self::TimedOut | Self::GateFailed)
-    }
-}
-
-impl fmt::Display for NodeLoss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Uncordoned => "somebody uncordoned it; its pods are left alone",
-            Self::Deleted => "somebody deleted it",
-            Self::Recreated => "somebody deleted and re-created it; the new node is left alone",
-            Self::CordonFailed => "it could not be cordoned",
-            Self::TimedOut => "its time ran out (--node-timeout)",
-            Self::GateFailed => "the gate failed",
-        })
     }
 }
 
