@@ -34,6 +34,10 @@ impl GoDuration {
         Some(Self(if negative { -nanoseconds } else { nanoseconds }))
     }
 
+    pub fn from_nanoseconds(nanoseconds: i64) -> Self {
+        Self(nanoseconds)
+    }
+
     pub fn from_seconds(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000))
     }
@@ -93,6 +97,12 @@ fn scaled(number: &str, unit: i64) -> Option<i64> {
     whole.checked_mul(unit)?.checked_add(part)
 }
 
+/// Reads a duration that is not negative: `90s`, `1m30s`, `1.5h`, `0`.
+pub fn time_limit(text: &str) -> Result<Duration, String> {
+    let duration = GoDuration::parse(text).and_then(GoDuration::unsigned);
+    duration.ok_or_else(|| format!("'{text}' is not a duration such as 30s, 5m or 1h30m"))
+}
+
 /// A time limit: a duration in Go's notation that is not negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeLimit(pub Duration);
@@ -101,10 +111,7 @@ impl FromStr for TimeLimit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let duration = GoDuration::parse(text).and_then(GoDuration::unsigned);
-        duration
-            .map(Self)
-            .ok_or_else(|| format!("'{text}' is not a duration such as 30s, 5m or 1h30m"))
+        time_limit(text).map(Self)
     }
 }
 
@@ -184,6 +191,23 @@ mod tests {
         }
         for text in ["", "10", "s", "1x", "1..5s", "1s2", "-"] {
             assert_eq!(GoDuration::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_limit_is_read_as_go_reads_it() {
+        for (text, millis) in [
+            ("0", 0),
+            ("0s", 0),
+            ("30s", 30_000),
+            ("1m30s", 90_000),
+            ("1.5h", 5_400_000),
+            ("250ms", 250),
+        ] {
+            assert_eq!(time_limit(text), Ok(Duration::from_millis(millis)));
+        }
+        for wrong in ["", "5", "-1s", "s", "1d", "1.2.3s", "99999999999999999999h"] {
+            assert!(time_limit(wrong).is_err(), "{wrong}");
         }
     }
 }

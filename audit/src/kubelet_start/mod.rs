@@ -5,7 +5,6 @@
 //! set feature gates, validate (`pkg/kubelet/apis/config/validation`), prepare TLS. What the machine
 //! decides is in [`nodelife_core::allocatable`].
 
-mod endpoint;
 mod fields;
 mod file;
 mod gate;
@@ -14,7 +13,6 @@ mod logging;
 mod number;
 mod option;
 mod schema;
-mod taint;
 #[cfg(test)]
 mod tests;
 
@@ -228,7 +226,6 @@ pub fn judge(document: &Map<String, Value>, target: Target, cgroups: Cgroups) ->
     let mut refusals = Vec::new();
     number::check(subject, &mut refusals);
     option::check(subject, &mut refusals);
-    taint::check(subject, &mut refusals);
     logging::check(subject, &mut refusals);
     image::check(subject, &mut refusals);
     let refusals = refusals.into_iter().map(Refusal::Value);

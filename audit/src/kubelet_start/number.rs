@@ -1,7 +1,7 @@
 //! Numbers and durations.
 
 use super::Input;
-use nodelife_core::go_duration::GoDuration;
+use nodelife_core::allocatable::check_image_thresholds;
 
 const MILLISECOND: i64 = 1_000_000;
 const SECOND: i64 = 1_000 * MILLISECOND;
@@ -25,13 +25,11 @@ const POSITIVE: std::ops::RangeInclusive<i64> = 1..=i64::MAX;
 const NOT_NEGATIVE: std::ops::RangeInclusive<i64> = 0..=i64::MAX;
 
 /// Defaults are those of `SetDefaults_KubeletConfiguration`.
-const RANGES: [Range; 21] = [
+const RANGES: [Range; 19] = [
     ("nodeLeaseDurationSeconds", 40, true, POSITIVE),
     ("eventBurst", 100, true, NOT_NEGATIVE),
     ("eventRecordQPS", 50, false, NOT_NEGATIVE),
     ("healthzPort", 10_248, false, 0..=65_535),
-    ("imageGCHighThresholdPercent", 85, false, 0..=100),
-    ("imageGCLowThresholdPercent", 80, false, 0..=100),
     ("iptablesDropBit", 15, false, 0..=31),
     ("iptablesMasqueradeBit", 14, false, 0..=31),
     ("kubeAPIBurst", 100, true, NOT_NEGATIVE),
@@ -66,13 +64,9 @@ fn ranges(subject: Input<'_>, refusals: &mut Vec<String>) {
             });
         }
     }
-    let high = fields.given("imageGCHighThresholdPercent").unwrap_or(85);
-    let low = fields.given("imageGCLowThresholdPercent").unwrap_or(80);
-    if low >= high {
-        refusals.push(format!(
-            "imageGCLowThresholdPercent {low} must be less than imageGCHighThresholdPercent {high}"
-        ));
-    }
+    let high = fields.given("imageGCHighThresholdPercent");
+    let low = fields.given("imageGCLowThresholdPercent");
+    check_image_thresholds(high, low, refusals);
     let interval = fields.given_duration("containerLogMonitorInterval");
     if interval.is_some_and(|interval| interval < 3 * SECOND) {
         refusals.push("containerLogMonitorInterval must be 3s or longer".into());
@@ -176,9 +170,4 @@ fn memory_throttling(subject: Input<'_>, refusals: &mut Vec<String>) {
 /// The refusal of a field that needs a feature gate.
 pub(super) fn needs_gate(field: &str, gate: &str) -> String {
     format!("{field} needs the feature gate {gate}, which is off")
-}
-
-/// Whether a period is negative, or less than a second and not zero.
-pub(super) fn is_below_a_second(period: i64) -> bool {
-    period < 0 || (period > 0 && period < GoDuration::from_seconds(1).nanoseconds())
 }

@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::fields::Fields;
-use super::number::{is_below_a_second, needs_gate};
+use super::number::needs_gate;
 use super::{Cgroups, Input};
-use nodelife_core::allocatable::{CpuSet, Enforcement};
+use nodelife_core::allocatable::{
+    check_enforcement, check_grace_periods, check_reserved_cpus, check_reserved_memory,
+};
+use nodelife_core::go_duration::GoDuration;
 use nodelife_core::quantity::Quantity;
 
 pub(super) fn check(subject: Input<'_>, refusals: &mut Vec<String>) {
@@ -23,6 +26,7 @@ pub(super) fn check(subject: Input<'_>, refusals: &mut Vec<String>) {
     sysctls(subject, refusals);
     pod_logs(subject, refusals);
     tls(subject, refusals);
+    taints(subject, refusals);
 }
 
 /// Options and their values; an absent or empty one means the default.
@@ -85,25 +89,13 @@ fn needed(subject: Input<'_>, refusals: &mut Vec<String>) {
 
 fn shutdown(subject: Input<'_>, refusals: &mut Vec<String>) {
     let fields = subject.fields;
-    let total = fields.duration("shutdownGracePeriod", 0);
-    let critical = fields.duration("shutdownGracePeriodCriticalPods", 0);
+    let period = |name| GoDuration::from_nanoseconds(fields.duration(name, 0));
+    let total = period("shutdownGracePeriod");
+    let critical = period("shutdownGracePeriodCriticalPods");
     let by_priority = !fields.list("shutdownGracePeriodByPodPriority").is_empty();
-    let any = total > 0 || critical > 0;
+    let any = total.max(critical) > GoDuration::default();
     if subject.is_on("GracefulNodeShutdown") {
-        if critical > total {
-            refusals.push(
-                "shutdownGracePeriodCriticalPods must not be longer than shutdownGracePeriod"
-                    .into(),
-            );
-        }
-        for (field, period) in [
-            ("shutdownGracePeriod", total),
-            ("shutdownGracePeriodCriticalPods", critical),
-        ] {
-            if is_below_a_second(period) {
-                refusals.push(format!("{field} must be either zero or 1s or longer"));
-            }
-        }
+        check_grace_periods(total, critical, refusals);
     } else if any {
         refusals.push(needs_gate("shutdownGracePeriod", "GracefulNodeShutdown"));
     }
@@ -129,48 +121,34 @@ fn enforcement(subject: Input<'_>, refusals: &mut Vec<String>) {
     } else {
         vec!["pods"]
     };
-    let enforcement = Enforcement {
-        options: &options,
-        system_reserved_cgroup: fields.text("systemReservedCgroup"),
-        kube_reserved_cgroup: fields.text("kubeReservedCgroup"),
-        cgroups_per_qos: fields.get("cgroupsPerQOS") != Some(&Value::Bool(false)),
-    };
-    enforcement.check(refusals);
+    let per_qos = fields.get("cgroupsPerQOS") != Some(&Value::Bool(false));
+    check_enforcement(&options, cgroups(subject), per_qos, refusals);
+}
+
+/// The cgroups of `systemReserved` and `kubeReserved`.
+fn cgroups(subject: Input<'_>) -> [&str; 2] {
+    ["systemReservedCgroup", "kubeReservedCgroup"].map(|field| subject.fields.text(field))
 }
 
 fn reserved_cpus(subject: Input<'_>, refusals: &mut Vec<String>) {
-    let fields = subject.fields;
-    let list = fields.text("reservedSystemCPUs");
-    if list.is_empty() {
-        return;
-    }
-    let cgroups = ["systemReservedCgroup", "kubeReservedCgroup"];
-    if cgroups.iter().any(|field| !fields.text(field).is_empty()) {
-        refusals
-            .push("reservedSystemCPUs excludes systemReservedCgroup and kubeReservedCgroup".into());
-    }
-    if CpuSet::parse(list).is_none() {
-        refusals.push(format!("reservedSystemCPUs {list:?} is no list of CPUs"));
-    }
+    let list = subject.fields.text("reservedSystemCPUs");
+    check_reserved_cpus(list, cgroups(subject), refusals);
 }
 
 fn reserved_memory(subject: Input<'_>, refusals: &mut Vec<String>) {
-    let mut seen = BTreeSet::new();
+    let mut keys = Vec::new();
     for reservation in subject.fields.structs("reservedMemory") {
         let node = reservation.number("numaNode", 0);
         for (name, amount) in reservation.map("limits").into_iter().flatten() {
-            let at = format!("reservedMemory: {name:?} of NUMA node {node}");
-            if name != "memory" && !name.starts_with("hugepages-") {
-                refusals.push(format!("{at} is neither memory nor hugepages-<size>"));
-            }
+            keys.push((node, name.as_str()));
             if is_zero(amount) {
-                refusals.push(format!("{at} must not be zero"));
-            }
-            if !seen.insert((node, name)) {
-                refusals.push(format!("{at} is listed twice"));
+                refusals.push(format!(
+                    "reservedMemory: {name:?} of NUMA node {node} must not be zero"
+                ));
             }
         }
     }
+    check_reserved_memory(keys, refusals);
 }
 
 /// Whether a quantity is zero; null is.
@@ -307,7 +285,7 @@ fn pod_logs(subject: Input<'_>, refusals: &mut Vec<String>) {
 fn tls(subject: Input<'_>, refusals: &mut Vec<String>) {
     let fields = subject.fields;
     for suite in fields.texts("tlsCipherSuites") {
-        if !CIPHER_SUITES.contains(&suite) {
+        if !CIPHER_SUITES.lines().any(|known| known == suite) {
             refusals.push(format!("tlsCipherSuites: {suite:?} is not supported"));
         }
     }
@@ -340,32 +318,57 @@ fn curves(fields: Fields<'_>, refusals: &mut Vec<String>) {
 
 /// Every suite of Go's crypto/tls, the insecure ones too, and two former names
 /// (`component-base/cli/flag/ciphersuites_flag.go`).
-const CIPHER_SUITES: [&str; 27] = [
-    "TLS_AES_128_GCM_SHA256",
-    "TLS_AES_256_GCM_SHA384",
-    "TLS_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
-    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
-    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-    "TLS_RSA_WITH_RC4_128_SHA",
-    "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
-    "TLS_RSA_WITH_AES_128_CBC_SHA",
-    "TLS_RSA_WITH_AES_256_CBC_SHA",
-    "TLS_RSA_WITH_AES_128_CBC_SHA256",
-    "TLS_RSA_WITH_AES_128_GCM_SHA256",
-    "TLS_RSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
-    "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
-    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
-];
+const CIPHER_SUITES: &str = include_str!("cipher_suites.txt");
+
+/// `CheckTaintValidation` (`pkg/util/taints/taints.go`), and no time.
+fn taints(subject: Input<'_>, refusals: &mut Vec<String>) {
+    for taint in subject.fields.structs("registerWithTaints") {
+        let (key, value, effect) = (taint.text("key"), taint.text("value"), taint.text("effect"));
+        if !is_qualified_name(key) {
+            refusals.push(format!("registerWithTaints: {key:?} is no key of a taint"));
+        }
+        if !value.is_empty() && !is_name(value) {
+            refusals.push(format!(
+                "registerWithTaints: {value:?} is no value of a taint"
+            ));
+        }
+        if !matches!(effect, "" | "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
+            refusals.push(format!(
+                "registerWithTaints: {effect:?} is no effect of a taint"
+            ));
+        }
+        if taint.has("timeAdded") {
+            refusals.push("registerWithTaints: timeAdded must not be set".into());
+        }
+    }
+}
+
+/// `IsQualifiedName` (`apimachinery/pkg/util/validation/validation.go`).
+fn is_qualified_name(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((prefix, name)) => is_subdomain(prefix) && is_name(name),
+        None => is_name(key),
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    const MOST: usize = 63;
+    let is_end = |c: char| c.is_ascii_alphanumeric();
+    name.len() <= MOST
+        && name.starts_with(is_end)
+        && name.ends_with(is_end)
+        && name
+            .chars()
+            .all(|c| is_end(c) || matches!(c, '-' | '_' | '.'))
+}
+
+fn is_subdomain(name: &str) -> bool {
+    const MOST: usize = 253;
+    let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    name.len() <= MOST
+        && name.split('.').all(|label| {
+            label.starts_with(is_end)
+                && label.ends_with(is_end)
+                && label.chars().all(|c| is_end(c) || c == '-')
+        })
+}

@@ -17,11 +17,10 @@
 //! image file systems, inodes and process ids are not.
 
 mod configuration;
-mod enforcement;
-mod line;
 pub mod provider;
 mod refusal;
 mod threshold;
+mod validation;
 
 use std::collections::BTreeMap;
 
@@ -32,12 +31,12 @@ pub use configuration::{
     Authentication, Authorization, ConfigurationError, DEFAULT_EVICTION_HARD, DEFAULT_MAX_PODS,
     Enabled, KubeletConfiguration, KubeletFiles, MemoryReservation, ShutdownByPriority,
 };
-pub use enforcement::Enforcement;
-pub use line::Line;
-pub use refusal::{CpuSet, refusals};
+pub use refusal::refusals;
 pub use threshold::{Threshold, parse_all as parse_thresholds};
-
-use line::is_hugepages;
+pub use validation::{
+    check_enforcement, check_grace_periods, check_image_thresholds, check_reserved_cpus,
+    check_reserved_memory,
+};
 
 use crate::object::{Node, ResourceList};
 use crate::quantity::{Format, Quantity};
@@ -243,3 +242,54 @@ fn take_hugepages(resources: &mut BTreeMap<Str, Line>) {
 
 #[cfg(test)]
 mod tests;
+
+/// The arithmetic of one resource.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "camelCase")]
+pub struct Line {
+    /// The capacity of the machine.
+    pub capacity: Quantity,
+    /// Kept back for the kubelet and the runtime.
+    pub kube_reserved: Quantity,
+    /// Kept back for the system.
+    pub system_reserved: Quantity,
+    /// Kept back so that eviction comes before the machine is full.
+    pub eviction_hard: Quantity,
+    /// Memory that is locked away in huge pages.
+    pub hugepages: Quantity,
+    /// The rest, never below zero.
+    pub allocatable: Quantity,
+    /// The value that the node reports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<Quantity>,
+}
+
+impl Line {
+    /// All of `capacity`, nothing reserved yet.
+    fn of(capacity: Quantity) -> Self {
+        let nothing = capacity.zeroed();
+        Self {
+            capacity,
+            kube_reserved: nothing,
+            system_reserved: nothing,
+            eviction_hard: nothing,
+            hugepages: nothing,
+            allocatable: capacity,
+            published: None,
+        }
+    }
+
+    /// The three reservations together.
+    pub fn reserved(&self) -> Quantity {
+        let mut sum = self.system_reserved;
+        sum += self.kube_reserved;
+        sum += self.eviction_hard;
+        sum
+    }
+}
+
+fn is_hugepages(name: &str) -> bool {
+    name.starts_with("hugepages-")
+}

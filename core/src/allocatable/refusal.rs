@@ -10,50 +10,39 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Line;
 use super::configuration::KubeletConfiguration;
-use super::enforcement::Enforcement;
-use super::line::{Line, is_hugepages};
 use super::threshold::{check_reclaim, check_signal, parse_all};
+use super::validation::{
+    check_enforcement, check_grace_periods, check_image_thresholds, check_reserved_cpus,
+    check_reserved_memory,
+};
 use crate::go_duration::GoDuration;
 use crate::object::ResourceList;
 use crate::quantity::{Quantity, QuantityError};
 use crate::text::Str;
 
-/// A list of CPUs, `0-3,7`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CpuSet(BTreeSet<u32>);
-
-impl CpuSet {
-    /// Reads the form of the kernel's lists (`cpuset.Parse` of k8s.io/utils).
-    pub fn parse(text: &str) -> Option<Self> {
-        /// Far above any machine; a larger range is a typing error.
-        const MOST: u32 = 1 << 16;
-        let mut set = BTreeSet::new();
-        for range in text.split(',').filter(|_| !text.is_empty()) {
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-            if first > last || last > MOST {
-                return None;
-            }
-            set.extend(first..=last);
+/// The CPUs of a list such as `0-3,7`, in the form of the kernel (`cpuset.Parse` of k8s.io/utils).
+pub(super) fn cpus(text: &str) -> Option<BTreeSet<u32>> {
+    /// Far above any machine; a larger range is a typing error.
+    const MOST: u32 = 1 << 16;
+    let mut cpus = BTreeSet::new();
+    for range in text.split(',').filter(|_| !text.is_empty()) {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last || last > MOST {
+            return None;
         }
-        Some(Self(set))
+        cpus.extend(first..=last);
     }
-
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
+    Some(cpus)
 }
 
 /// The configuration with `reservedSystemCPUs` put into the reservations: it replaces
 /// the CPU of both, silently.
 pub(super) fn with_reserved_cpus(config: &KubeletConfiguration) -> KubeletConfiguration {
     let mut config = config.clone();
-    let cpus = CpuSet::parse(&config.reserved_system_cpus).unwrap_or_default();
+    let cpus = cpus(&config.reserved_system_cpus).unwrap_or_default();
     if !cpus.is_empty() {
         config.kube_reserved.remove("cpu");
         let count = cpus.len().to_string();
@@ -70,7 +59,8 @@ pub fn refusals(resources: &BTreeMap<Str, Line>, config: &KubeletConfiguration) 
     refusals.extend(parse_all(&config.eviction_hard).1);
     soft_thresholds(config, &mut refusals);
     beyond_capacity(resources, &mut refusals);
-    enforcement(config, &mut refusals);
+    let per_qos = config.cgroups_per_qos != Some(false);
+    check_enforcement(&config.enforced(), cgroups(config), per_qos, &mut refusals);
     reserved_cpus(resources, config, &mut refusals);
     reserved_memory(resources, config, &mut refusals);
     shutdown(config, &mut refusals);
@@ -139,14 +129,9 @@ fn beyond_capacity(resources: &BTreeMap<Str, Line>, refusals: &mut Vec<String>) 
     }
 }
 
-fn enforcement(config: &KubeletConfiguration, refusals: &mut Vec<String>) {
-    let enforcement = Enforcement {
-        options: &config.enforced(),
-        system_reserved_cgroup: &config.system_reserved_cgroup,
-        kube_reserved_cgroup: &config.kube_reserved_cgroup,
-        cgroups_per_qos: config.cgroups_per_qos != Some(false),
-    };
-    enforcement.check(refusals);
+/// The cgroups of `systemReserved` and `kubeReserved`.
+fn cgroups(config: &KubeletConfiguration) -> [&str; 2] {
+    [&config.system_reserved_cgroup, &config.kube_reserved_cgroup]
 }
 
 fn reserved_cpus(
@@ -160,26 +145,16 @@ fn reserved_cpus(
     let online = resources
         .get("cpu")
         .and_then(|line| u32::try_from(line.capacity.value()?).ok());
-    match CpuSet::parse(list) {
-        None => refusals.push(format!("reservedSystemCPUs: unable to parse {list:?}")),
-        Some(set) => {
-            if let (Some(online), Some(highest)) = (online, set.0.last())
-                && *highest >= online
-            {
-                refusals.push(format!(
-                    "reservedSystemCPUs: {list} is not a subset of the online CPUs 0-{}",
-                    online.saturating_sub(1)
-                ));
-            }
-        }
+    let listed = cpus(list).unwrap_or_default();
+    if let (Some(online), Some(highest)) = (online, listed.last())
+        && *highest >= online
+    {
+        refusals.push(format!(
+            "reservedSystemCPUs: {list} is not a subset of the online CPUs 0-{}",
+            online.saturating_sub(1)
+        ));
     }
-    let cgroups = [&config.system_reserved_cgroup, &config.kube_reserved_cgroup];
-    if !list.is_empty() && cgroups.iter().any(|path| !path.is_empty()) {
-        refusals.push(
-            "reservedSystemCPUs cannot be used with systemReservedCgroup or kubeReservedCgroup"
-                .into(),
-        );
-    }
+    check_reserved_cpus(list, cgroups(config), refusals);
     let reserved = resources.get("cpu").map(Line::reserved);
     if config.cpu_manager_policy == "static" && reserved.is_some_and(Quantity::is_zero) {
         refusals.push(
@@ -195,23 +170,15 @@ fn reserved_memory(
     config: &KubeletConfiguration,
     refusals: &mut Vec<String>,
 ) {
+    let keys = config.reserved_memory.iter().flat_map(|reservation| {
+        let names = reservation.limits.keys();
+        names.map(|name| (reservation.numa_node.into(), name.as_str()))
+    });
+    check_reserved_memory(keys, refusals);
     let mut kept: BTreeMap<&str, Quantity> = BTreeMap::new();
-    let mut seen = BTreeSet::new();
     let mut uneven = Vec::new();
     for reservation in &config.reserved_memory {
-        let node = reservation.numa_node;
         for (name, text) in &reservation.limits {
-            if name != "memory" && !is_hugepages(name) {
-                refusals.push(format!(
-                    "reservedMemory: {name:?} of NUMA node {node} is neither memory nor \
-                     hugepages-<size>"
-                ));
-            }
-            if !seen.insert((node, name)) {
-                refusals.push(format!(
-                    "reservedMemory: {name:?} of NUMA node {node} is listed twice"
-                ));
-            }
             match Quantity::parse(text) {
                 // Go reads it, and only the static policy counts with it.
                 Err(QuantityError::OutOfRange) => {
@@ -265,24 +232,8 @@ fn shutdown(config: &KubeletConfiguration, refusals: &mut Vec<String>) {
     let critical = config
         .shutdown_grace_period_critical_pods
         .unwrap_or_default();
-    if critical > total {
-        refusals.push(format!(
-            "shutdownGracePeriodCriticalPods {critical} must be <= shutdownGracePeriod {total}"
-        ));
-    }
-    let second = GoDuration::from_seconds(1);
+    check_grace_periods(total, critical, refusals);
     let none = GoDuration::default();
-    let periods = [
-        ("shutdownGracePeriod", total),
-        ("shutdownGracePeriodCriticalPods", critical),
-    ];
-    for (field, period) in periods {
-        if period != none && period < second {
-            refusals.push(format!(
-                "{field} {period} must be either zero or otherwise >= 1 sec"
-            ));
-        }
-    }
     let by_priority = !config.shutdown_grace_period_by_pod_priority.is_empty();
     if by_priority && (total > none || critical > none) {
         refusals.push(
@@ -299,23 +250,11 @@ fn ranges(config: &KubeletConfiguration, refusals: &mut Vec<String>) {
     if let (false, Err(error)) = (size.is_empty(), Quantity::parse(size)) {
         refusals.push(format!("containerLogMaxSize: {size:?} {error}"));
     }
-    let high = config.image_gc_high_threshold_percent.unwrap_or(85);
-    let low = config.image_gc_low_threshold_percent.unwrap_or(80);
-    if low >= high {
-        refusals.push(format!(
-            "imageGCLowThresholdPercent {low} must be less than imageGCHighThresholdPercent {high}"
-        ));
-    }
-    for (field, percent) in [
-        ("imageGCHighThresholdPercent", high),
-        ("imageGCLowThresholdPercent", low),
-    ] {
-        if !(0..=100).contains(&percent) {
-            refusals.push(format!(
-                "{field} {percent} must be between 0 and 100, inclusive"
-            ));
-        }
-    }
+    check_image_thresholds(
+        config.image_gc_high_threshold_percent.map(Into::into),
+        config.image_gc_low_threshold_percent.map(Into::into),
+        refusals,
+    );
     for (field, value) in [
         ("maxPods", config.max_pods),
         ("podsPerCore", config.pods_per_core),
