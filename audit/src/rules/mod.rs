@@ -11,7 +11,6 @@ mod label;
 mod operations;
 mod pod;
 mod registration;
-mod removed;
 mod reserved;
 mod shutdown;
 mod taint;
@@ -21,7 +20,6 @@ mod version;
 mod volume;
 mod zone;
 
-pub use removed::{removed, removed_in};
 pub(crate) use taint::untainted;
 
 use std::collections::BTreeMap;
@@ -140,6 +138,27 @@ pub fn unknown(selection: &Selection) -> impl Iterator<Item = &str> {
 
 pub(super) fn is_known(name: &str) -> bool {
     all().any(|rule| names(name, rule.id)) || removed(name).is_some()
+}
+
+/// A line for each: its id, and the reason for which the rule was removed.
+const REMOVED: &str = include_str!("removed.txt");
+
+/// Why the rule with this id was removed; none for any other name.
+pub fn removed(id: &str) -> Option<String> {
+    let mut rows = REMOVED.lines().filter_map(|row| row.split_once(": "));
+    let (id, reason) = rows.find(|(known, _)| known.eq_ignore_ascii_case(id.trim()))?;
+    Some(format!("{id} was removed: {reason}"))
+}
+
+/// A sentence for each removed rule that the selection names.
+pub fn removed_in(selection: &Selection) -> impl Iterator<Item = String> {
+    let excluded = selection.excludes.iter().flat_map(|exclude| &exclude.rules);
+    let excluded = excluded.map(String::as_str);
+    let names = selection
+        .names()
+        .chain(excluded)
+        .chain(selection.severities.names());
+    names.filter_map(removed)
 }
 
 #[cfg(test)]
