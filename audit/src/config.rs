@@ -63,7 +63,7 @@ struct Entry {
     rules: Vec<RuleName>,
     /// Objects as reports name them: `node/batch-*`, `pod/NAMESPACE/NAME`. The patterns are `*`
     /// (any characters), `?` (one) and `[a-c]` (one of some). Absent: all.
-    #[serde(default, deserialize_with = "objects")]
+    #[serde(default)]
     #[schemars(with = "Vec<String>")]
     objects: Vec<ObjectPattern>,
     /// Labels of the nodes that the finding concerns, as `-l` takes them: `pool in (batch,spot)`.
@@ -192,20 +192,6 @@ impl AuditConfig {
         let severities = self.severities.iter();
         severities.map(|(name, to)| (name.0.clone(), *to)).collect()
     }
-}
-
-fn objects<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ObjectPattern>, D::Error> {
-    struct Pattern(ObjectPattern);
-    impl<'de> Deserialize<'de> for Pattern {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let text = String::deserialize(deserializer)?;
-            ObjectPattern::parse(&text)
-                .map(Self)
-                .map_err(D::Error::custom)
-        }
-    }
-    let patterns = Vec::<Pattern>::deserialize(deserializer)?;
-    Ok(patterns.into_iter().map(|pattern| pattern.0).collect())
 }
 
 fn nodes<'de, D: Deserializer<'de>>(

@@ -38,14 +38,17 @@ impl fmt::Display for ExcludedBy {
 }
 
 /// Objects by their names in kubectl's habit, `KIND/NAME` or `KIND/NAMESPACE/NAME`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct ObjectPattern {
     text: String,
     glob: Glob,
 }
 
-impl ObjectPattern {
-    pub fn parse(text: &str) -> Result<Self, String> {
+impl TryFrom<String> for ObjectPattern {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
         let (kind, name) = text
             .split_once('/')
             .filter(|(kind, name)| !kind.is_empty() && !name.is_empty())
@@ -55,12 +58,12 @@ impl ObjectPattern {
                      node/batch-* or pod/batch/*"
                 )
             })?;
-        Ok(Self {
-            text: text.to_owned(),
-            glob: Glob::new(&format!("{}/{name}", kind.to_lowercase())),
-        })
+        let glob = Glob::new(&format!("{}/{name}", kind.to_lowercase()));
+        Ok(Self { text, glob })
     }
+}
 
+impl ObjectPattern {
     fn matches(&self, subject: &Subject) -> bool {
         self.glob.matches(&subject.path())
     }
@@ -142,12 +145,15 @@ mod tests {
             ("*/batch*", true, true),
             ("node/batch", false, false),
         ] {
-            let pattern = ObjectPattern::parse(pattern).unwrap();
+            let pattern = ObjectPattern::try_from(pattern.to_owned()).unwrap();
             let found = (pattern.matches(&pod), pattern.matches(&node));
             assert_eq!(found, (of_pod, of_node), "{}", pattern.text);
         }
         for wrong in ["batch-1", "node/", "/a"] {
-            assert!(ObjectPattern::parse(wrong).is_err(), "{wrong}");
+            assert!(
+                ObjectPattern::try_from(wrong.to_owned()).is_err(),
+                "{wrong}"
+            );
         }
     }
 
