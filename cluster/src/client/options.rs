@@ -12,7 +12,7 @@ use kube::config::{
 };
 
 use nodelife_core::format::parse_error;
-use nodelife_core::go_duration::GoDuration;
+use nodelife_core::go_duration::time_limit;
 
 use super::server_url::{self, without_user};
 use crate::error::{ConnectError, Place};
@@ -470,11 +470,10 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 /// `--request-timeout`: a Go duration, or a bare number of seconds
 /// (`k8s.io/client-go/tools/clientcmd/overrides.go`, `ParseTimeout`, v0.36.3).
 fn request_timeout(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().map(Duration::from_secs);
-    let duration = || GoDuration::parse(text).and_then(GoDuration::unsigned);
-    seconds
-        .or_else(duration)
-        .ok_or_else(|| format!("'{text}' is not a duration such as 30s, 5m or 1h30m"))
+    match text.parse() {
+        Ok(seconds) => Ok(Duration::from_secs(seconds)),
+        Err(_) => time_limit(text),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Values extracted from a JSON stream, and their syntax errors.
 
-use std::{fmt, io};
+use std::io;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -9,16 +9,16 @@ use serde_json::error::Category;
 use crate::json;
 
 /// Why a stream is no JSON document, and where.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum StreamError {
+    #[error("{0}")]
     Io(io::Error),
     /// It ends in the middle of a value.
+    #[error("it ends{}", .0.words())]
     Cut(Place),
     /// Not JSON, or not what it has to be.
-    Wrong {
-        reason: String,
-        place: Place,
-    },
+    #[error("{reason}{}", .place.words())]
+    Wrong { reason: String, place: Place },
 }
 
 /// Line and column, from 1; line 0 is no place.
@@ -28,22 +28,14 @@ pub(super) struct Place {
     pub(super) column: usize,
 }
 
-impl fmt::Display for StreamError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Place {
+    fn words(self) -> String {
         match self {
-            Self::Io(error) => error.fmt(f),
-            Self::Cut(Place { line, column }) => {
-                write!(f, "it ends at line {line} column {column}")
-            }
-            Self::Wrong { reason, place } if place.line == 0 => f.write_str(reason),
-            Self::Wrong { reason, place } => {
-                write!(f, "{reason} at line {} column {}", place.line, place.column)
-            }
+            Self { line: 0, .. } => String::new(),
+            Self { line, column } => format!(" at line {line} column {column}"),
         }
     }
 }
-
-impl std::error::Error for StreamError {}
 
 impl StreamError {
     /// Names the object that is not what it has to be.
