@@ -32,7 +32,6 @@ pub mod snapshot;
 mod warning;
 pub mod watch;
 mod watch_state;
-mod whole_file;
 pub mod wire;
 
 pub use access::Permission;
@@ -42,6 +41,6 @@ pub use kubelet::Configz;
 pub use lease_lock::{LeaseLock, LeaseName, unique_identity};
 pub use retry::retry_on_conflict;
 pub use shared_watch::SharedWatches;
+pub use snapshot::{WriteError, write_whole};
 pub use warning::ServerWarnings;
 pub use watch_state::WatchStates;
-pub use whole_file::{WriteError, write_whole};

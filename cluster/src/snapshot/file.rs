@@ -12,11 +12,11 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 use thiserror::Error;
 
 use super::complete::complete;
+use super::document;
 use super::gathered::Gathered;
 use super::kinds::ObjectKind;
 use super::piece::StreamError;
 use super::stream::Stream;
-use super::{archive, document};
 
 /// Bytes read at once.
 const BUFFER: usize = 128 << 10;
@@ -113,7 +113,7 @@ pub fn read(paths: &[PathBuf]) -> Result<FromFiles, FileError> {
             for file in files(path)? {
                 reader.one_of_many(&file, |all| read_file(&file, all))?;
             }
-        } else if archive::is_archive(path) {
+        } else if is_archive(path) {
             reader.archive(path)?;
         } else {
             let mut gathered = Gathered::default();
@@ -189,7 +189,7 @@ impl Reader {
 
     fn archive(&mut self, path: &Path) -> Result<(), FileError> {
         let broken = |error| gzip_error(path, &error);
-        archive::each(path, broken, |name, input| {
+        each_in_archive(path, broken, |name, input| {
             if !is_document(name) {
                 return Ok(());
             }
@@ -439,4 +439,36 @@ fn gzip_error(path: &Path, error: &io::Error) -> FileError {
         path: path.to_owned(),
         reason,
     }
+}
+
+/// Whether the name is that of an archive.
+fn is_archive(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    [".tar", ".tar.gz", ".tgz"]
+        .iter()
+        .any(|extension| name.ends_with(extension))
+}
+
+/// Passes each regular file of the archive to `take`, in the order of the archive.
+fn each_in_archive<E>(
+    path: &Path,
+    broken: impl Fn(io::Error) -> E,
+    mut take: impl FnMut(&Path, &mut dyn Read) -> Result<(), E>,
+) -> Result<(), E> {
+    let file = BufReader::new(File::open(path).map_err(&broken)?);
+    let packed = path.extension().is_some_and(|extension| extension != "tar");
+    let input: Box<dyn Read> = if packed {
+        Box::new(MultiGzDecoder::new(file))
+    } else {
+        Box::new(file)
+    };
+    let mut archive = tar::Archive::new(input);
+    for entry in archive.entries().map_err(&broken)? {
+        let mut entry = entry.map_err(&broken)?;
+        if entry.header().entry_type().is_file() {
+            let name = entry.path().map_err(&broken)?.into_owned();
+            take(&name, &mut entry)?;
+        }
+    }
+    Ok(())
 }

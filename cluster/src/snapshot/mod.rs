@@ -1,7 +1,6 @@
 //! Snapshots: collected from a cluster, read from files, written to a file.
 
 mod access;
-mod archive;
 mod collect;
 mod complete;
 mod document;
@@ -19,4 +18,4 @@ pub use access::node_restriction;
 pub use collect::{SourceProgress, collect};
 pub use file::{FileError, FromFiles, read};
 pub use redact::redact;
-pub use write::{write, write_to};
+pub use write::{WriteError, write, write_to, write_whole};

@@ -1,16 +1,15 @@
-//! Writes a snapshot document.
+//! Writes a snapshot document, and any file so that it is there whole or not at all.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use nodelife_core::API_VERSION;
 use nodelife_core::snapshot::{Snapshot, Source};
 use serde::Serialize;
-
-use crate::whole_file::{WriteError, write_whole};
 
 pub(super) const KIND: &str = "Snapshot";
 
@@ -53,4 +52,42 @@ pub fn write_to(snapshot: &Snapshot, mut output: impl Write) -> io::Result<()> {
     };
     serde_json::to_writer(&mut output, &document)?;
     output.write_all(b"\n")
+}
+
+/// Why a file was not written.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to write {}: {source}", .path.display())]
+pub struct WriteError {
+    pub path: PathBuf,
+    pub source: io::Error,
+}
+
+/// Has `content` write the file beside its place, and moves it there.
+///
+/// # Errors
+///
+/// The file cannot be written; an older one of that name is still there then.
+pub fn write_whole(
+    path: &Path,
+    content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> Result<(), WriteError> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".partial");
+    let beside = PathBuf::from(beside);
+    let result = File::create(&beside)
+        .and_then(|file| {
+            let mut file = BufWriter::new(file);
+            content(&mut file)?;
+            file.flush()?;
+            file.get_ref().sync_all()
+        })
+        .and_then(|()| std::fs::rename(&beside, path));
+    result.map_err(|source| {
+        // Best effort: the error that matters is the first one.
+        let _ = std::fs::remove_file(&beside);
+        WriteError {
+            path: path.to_owned(),
+            source,
+        }
+    })
 }

@@ -6,7 +6,6 @@
 //! table, and the two encodings cannot drift apart unseen.
 
 mod encoding;
-mod event;
 mod json;
 mod outline;
 mod protobuf;
@@ -16,10 +15,11 @@ mod sharing;
 
 use bytes::Bytes;
 use nodelife_core::object::Status;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 pub use encoding::Encoding;
 pub(crate) use encoding::{DecodeError, PageHead};
-pub(crate) use event::Event;
 pub(crate) use outline::Encoded;
 pub use outline::{Outline, OutlineSpec};
 pub use sharing::Sharing;
@@ -51,5 +51,29 @@ pub(crate) fn items(
     match encoding {
         Encoding::Protobuf => protobuf::items(page, add),
         Encoding::Json => json::items(page, add),
+    }
+}
+
+/// An event of a watch (`metav1.WatchEvent`), whose object is not decoded yet.
+#[derive(Deserialize)]
+pub(crate) struct Event<'a> {
+    /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
+    #[serde(rename = "type")]
+    pub(crate) kind: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+impl<'a> Event<'a> {
+    pub(crate) fn read(frame: &'a [u8]) -> Result<Self, DecodeError> {
+        json::value(frame)
+    }
+
+    pub(crate) fn object(&self) -> Encoded<'a> {
+        Encoded::Json(self.object.get())
+    }
+
+    pub(crate) fn status(&self) -> Result<Status, DecodeError> {
+        self.object().decode(&schema::STATUS)
     }
 }
