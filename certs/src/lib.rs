@@ -24,10 +24,9 @@ mod observed;
 mod rotator;
 mod step;
 mod store;
-mod trust;
 
 pub use authority::Authority;
-pub use certificate::{Certificate, Fingerprint};
+pub use certificate::{Certificate, Fingerprint, Trust, trust};
 pub use error::Error;
 pub use history::History;
 pub use leaf::Leaf;
@@ -36,4 +35,3 @@ pub use names::ObjectNames;
 pub use observed::{Configuration, Now, Observed, Rotation, Serving};
 pub use rotator::{Report, Rotator, RotatorStatus};
 pub use step::{RotationAction, Situation, step};
-pub use trust::{Trust, trust};
