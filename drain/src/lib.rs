@@ -19,7 +19,6 @@ mod settings;
 mod shared_state;
 mod surge;
 mod view;
-mod warnings;
 
 pub use drain::{Drain, Prepared, Refusals};
 pub use gate::{Gate, GateLines};
@@ -30,13 +29,13 @@ pub use nodelife_drain_plan::Earlier;
 pub use prepare::{PodSettings, drainable, is_forbidden, plan_snapshot, prepare, prepare_pods};
 pub use removal::{RemovalMethod, check_evictions};
 pub use reporter::{DrainEnd, DrainStatus, Interrupts, Level, Progress, Reporter};
+pub use sentences::{warn_leaving, warn_of_pods};
 pub use settings::{
     DrainRequest, DrainSettings, Journal, MaxUnavailable, NodeSelection, OnImpossible,
     SharedLimits, flags_as_fields,
 };
 pub use shared_state::SharedState;
 pub use view::nodes::{SelectedNodes, select_nodes};
-pub use warnings::{warn_leaving, warn_of_pods};
 
 #[cfg(test)]
 mod tests {

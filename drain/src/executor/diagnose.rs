@@ -11,7 +11,7 @@ use nodelife_drain_plan::{DrainEvent, Tracked};
 use super::Executor;
 use super::blocked::BudgetPods;
 use crate::events::EventReason;
-use crate::warnings::warn_budgets_unreadable;
+use crate::sentences::warn_budgets_unreadable;
 
 /// How long a budget lets nothing go before that is reported: waves that follow each other are no
 /// trouble.

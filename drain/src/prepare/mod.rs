@@ -17,12 +17,12 @@ use nodelife_drain_plan::{Action, DrainPlan};
 use crate::drain::{Drain, Prepared, Refusals};
 use crate::executor::ExecutorOptions;
 use crate::reporter::{DrainStatus, Reporter};
+use crate::sentences::{warn_budgets_unreadable, warn_leaving};
 use crate::settings::{DrainRequest, NodeSelection, OnImpossible};
 use crate::surge::Surges;
 use crate::view::ClusterView;
 use crate::view::nodes::{select_from, select_nodes};
 use crate::view::watches::Watches;
-use crate::warnings::{warn_budgets_unreadable, warn_leaving};
 use refuse::refuse;
 use rights::{forbidden_namespace, may_remove_pods, missing_permission};
 

@@ -18,11 +18,11 @@ use crate::drain::{Drain, Prepared, Refusals};
 use crate::executor::ExecutorOptions;
 use crate::removal::RemovalMethod;
 use crate::reporter::{DrainStatus, Reporter};
+use crate::sentences::warn_budgets_unreadable;
 use crate::shared_state::SharedState;
 use crate::surge::Surges;
 use crate::view::ClusterView;
 use crate::view::watches::Watches;
-use crate::warnings::warn_budgets_unreadable;
 
 /// Which pods to evict, and how.
 #[derive(Clone, Debug, Default)]
