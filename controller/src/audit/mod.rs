@@ -9,7 +9,6 @@
 //! Each audit checks all rules on the whole snapshot, since time alone can make a finding, and then
 //! pauses (`pause`). All but the Publisher runs on a thread of its own.
 
-mod config;
 mod content;
 mod events;
 mod feed;
@@ -22,6 +21,7 @@ mod store;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +39,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-pub(crate) use self::config::selection;
 use self::content::{Contents, divide};
 use self::events::FindingEvents;
 use self::feed::Feed;
@@ -48,6 +47,9 @@ use self::own_thread::{Rests, on_own_thread};
 use self::publisher::Publisher;
 use self::store::Store;
 use crate::part::{Part, Term};
+use anyhow::Context as _;
+use nodelife_audit::config::AuditConfig;
+use nodelife_core::format::parse_error;
 
 /// After an audit, a pause of so many times the time that it took, within these limits: audits take
 /// half a percent of a core up to about 30,000 pods, and a fault is in the next audit 10 s later at
@@ -249,4 +251,27 @@ fn configurations_at(
         collect(&cluster, &sources, Configz::Direct, |_| {}).await
     }
     .boxed()
+}
+
+/// The selection of the file; everything without one. Its outputs and its exit status do not concern
+/// the controller.
+pub(crate) fn selection(file: Option<&Path>) -> anyhow::Result<Selection> {
+    let Some(path) = file else {
+        return Ok(Selection::default());
+    };
+    let place = path.display().to_string();
+    let text = fs::read_to_string(path).with_context(|| format!("failed to read {place}"))?;
+    let config: AuditConfig = serde_saphyr::from_str(&text)
+        .map_err(|error| anyhow::anyhow!("{place}: {}", parse_error(&error.to_string())))?;
+    let excludes = config.excludes(&place);
+    let selection = Selection {
+        excludes: excludes.map_err(|error| anyhow::anyhow!("{place}: {error}"))?,
+        severities: config.severities(),
+        severity: config.severity.unwrap_or_default(),
+        ..Selection::default()
+    };
+    for removed in nodelife_audit::removed_in(&selection) {
+        tracing::warn!("{place}: {removed}");
+    }
+    Ok(selection)
 }

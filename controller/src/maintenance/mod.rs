@@ -5,7 +5,6 @@
 //! the object's status; what it did to nodes is marked with an identity made of the object's UID.
 //! One watch of all nodes, and one of the locks of drains, feed `Reservations`, in which the workers of one leader keep apart.
 
-mod audit_gate;
 mod events;
 mod gate;
 mod metrics;

@@ -12,8 +12,7 @@ use nodelife_core::object::LabelSelector;
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainRequest, DrainSettings, Gate};
 
-use super::audit_gate::AuditGate;
-use super::gate::{Begun, ConditionGate, GateTime};
+use super::gate::{AuditGate, Begun, ConditionGate, GateTime};
 
 /// How long a gate waits that says nothing else.
 const GATE_TIMEOUT: Duration = Duration::from_mins(10);
