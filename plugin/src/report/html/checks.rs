@@ -6,9 +6,8 @@ use std::io::{self, Write};
 use nodelife_audit::{Subject, SuppressedBy};
 use nodelife_core::format::{count, plural};
 
-use super::escape::Escaped;
 use super::page::Page;
-use super::parts::broken;
+use super::parts::{Escaped, broken};
 
 pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "<section id=\"checks\">\n<h2>Checks</h2>")?;

@@ -7,9 +7,8 @@ use nodelife_audit::{Finding, FindingGroup};
 use nodelife_core::format::count;
 
 use super::super::by_rule::urgency;
-use super::escape::Escaped;
 use super::page::Page;
-use super::parts::{badge, broken};
+use super::parts::{Escaped, broken};
 
 /// More objects than these are folded.
 const UNFOLDED: usize = 8;
@@ -57,20 +56,18 @@ fn rule(
     groups: &[FindingGroup<'_>],
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let id = Escaped(&first.rule);
+    let (id, severity) = (Escaped(&first.rule), first.severity.as_str());
     let findings = groups.iter().map(|group| group.findings.len()).sum();
     write!(
         out,
-        "<article data-rule=\"{id}\" data-severity=\"{}\"",
-        first.severity.as_str()
+        "<article data-rule=\"{id}\" data-severity=\"{severity}\""
     )?;
     if is_new {
         write!(out, " id=\"{id}\"")?;
     }
     writeln!(
         out,
-        ">\n<h3>{} {id} <span>{}</span> <small class=\"soft\">{}</small></h3>",
-        badge(first.severity),
+        ">\n<h3><b class={severity}>{severity}</b> {id} <span>{}</span> <small class=\"soft\">{}</small></h3>",
         Escaped(&first.title),
         count(findings, "finding"),
     )?;

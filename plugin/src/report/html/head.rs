@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use nodelife_core::format::plural;
 use nodelife_core::snapshot::Clock;
 
-use super::escape::Escaped;
 use super::page::Page;
+use super::parts::Escaped;
 
 pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     let report = page.report;

@@ -1,9 +1,7 @@
 //! HTML report in one file: no network, light and dark theme, printable, readable without its
 //! script, which only filters and sorts.
 
-mod bar;
 mod checks;
-mod escape;
 mod findings;
 mod head;
 mod nodes;
@@ -17,8 +15,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use ring::digest::{SHA256, digest};
 
-use escape::Escaped;
 pub(super) use page::Page;
+use parts::Escaped;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");

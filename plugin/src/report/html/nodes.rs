@@ -1,14 +1,13 @@
 //! The table of the nodes.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use nodelife_core::format::count;
 
-use super::super::node_rows::{Purpose, Row, State};
-use super::bar::bar;
-use super::escape::Escaped;
+use super::super::node_rows::{Purpose, Row, Share, State};
 use super::page::Page;
-use super::parts::{end_table, key, table};
+use super::parts::{Escaped, key};
 
 /// More rules than these are only counted.
 const SHOWN: usize = 5;
@@ -32,13 +31,21 @@ pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
         "Memory",
         "Pods",
     ];
-    table(out, &columns)?;
+    // Can be sorted by each column. Cells and rows need no closing tag.
+    write!(out, "<div class=\"wide\"><table><thead><tr>")?;
+    for column in columns {
+        write!(
+            out,
+            "<th scope=\"col\"><button type=\"button\">{column}</button></th>"
+        )?;
+    }
+    writeln!(out, "</tr></thead><tbody>")?;
     let mut left = page.node_rows.rows.len();
     for (i, row) in page.rows() {
         write_row(page, i, row, out)?;
         left -= 1;
     }
-    end_table(out)?;
+    writeln!(out, "</tbody></table></div>")?;
     if left > 0 {
         let nodes = count(left, "more node");
         writeln!(
@@ -129,4 +136,59 @@ fn write_row(page: &Page<'_>, i: usize, row: &Row<'_>, out: &mut impl Write) -> 
         )?;
     }
     writeln!(out)
+}
+
+/// A bar from nothing to Capacity: requested, free, and what is held back, by what for where that
+/// is known. Requests beyond Allocatable stretch the scale instead of being cut off.
+///
+/// The style sheet has the colours; the bar has only the places where one begins, and the amounts in
+/// words if they are wanted.
+fn bar(share: &Share, in_words: bool) -> String {
+    let within = share.requested.min(share.allocatable);
+    let over = (share.requested - share.allocatable).max(0.0);
+    let mut parts = vec![
+        ('a', "requested", within),
+        ('o', "requested beyond Allocatable", over),
+        ('f', "free", share.free()),
+    ];
+    if share.held.is_empty() {
+        parts.push(('r', "held back", share.reserved()));
+    } else {
+        let held = share.held.iter();
+        parts.extend(held.map(|(purpose, amount)| (letter(*purpose), purpose.words(), *amount)));
+    }
+    let whole: f64 = parts.iter().map(|(.., amount)| amount).sum();
+    if whole <= 0.0 {
+        return String::new();
+    }
+    let mut bar = String::from("<i style=");
+    let mut end = 0.0;
+    for (letter, _, amount) in &parts {
+        end += 100.0 * amount / whole;
+        // The last colour goes on to the end.
+        if *amount > 0.0 && *letter != 'r' {
+            // Writing to a String does not fail.
+            let _ = write!(bar, "--{letter}:{end:.0}%;");
+        }
+    }
+    if in_words && (!share.held.is_empty() || over > 0.0) {
+        // What is requested stands above the bar.
+        bar.push_str(" title=\"");
+        for (_, words, amount) in parts.iter().skip(1).filter(|(.., amount)| *amount > 0.0) {
+            let _ = write!(bar, "{} {words}, ", share.unit.show(*amount));
+        }
+        let _ = write!(bar, "of {}\"", share.unit.show(share.capacity));
+    }
+    bar.push_str("></i>");
+    bar
+}
+
+/// The variable of the style sheet that says where the part ends.
+fn letter(purpose: Purpose) -> char {
+    match purpose {
+        Purpose::Eviction => 'e',
+        Purpose::System => 's',
+        Purpose::Kube => 'k',
+        Purpose::HugePages => 'h',
+    }
 }

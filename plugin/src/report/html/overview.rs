@@ -5,9 +5,8 @@ use std::io::{self, Write};
 use nodelife_core::format::count;
 
 use super::super::node_rows::{Row, State};
-use super::escape::Escaped;
 use super::page::Page;
-use super::parts::key;
+use super::parts::{Escaped, key};
 
 pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(

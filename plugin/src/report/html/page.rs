@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use nodelife_audit::{AuditReport, Finding, FindingGroup, NodeOf, NodePools, Rule, Severity};
 use nodelife_core::snapshot::Snapshot;
 
-use super::super::names::domain;
-use super::super::node_rows::{NodeRows, Row, State};
+use super::super::node_rows::{NodeRows, Row, State, domain};
 
 /// A report, and what is computed of it once.
 pub(in crate::report) struct Page<'a> {
