@@ -9,8 +9,8 @@ use clap::{Arg, Args, Command, ValueEnum, ValueHint};
 use nodelife_audit::Severity;
 use nodelife_audit::config::{AuditFormat, FailOn};
 use nodelife_audit::kubelet_start::Target;
+use nodelife_core::go_duration::time_limit;
 
-use super::duration::go_duration;
 use super::{ConfigFileArgs, ConfigzArgs, InputArgs, NodeArgs, format};
 use crate::output::Template;
 
@@ -47,13 +47,10 @@ Examples:
   kubectl nodelife audit --fail-on warning -o table -o sarif=nodes.sarif -o junit=nodes.xml
 ")]
 pub(crate) struct AuditArgs {
-    /// Which nodes.
     #[command(flatten)]
     pub(crate) node: NodeArgs,
-    /// Where the objects come from.
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// The configuration file.
     #[command(flatten)]
     pub(crate) config: ConfigFileArgs,
     /// Format of the report, and the file that it goes to instead of stdout; may be repeated
@@ -212,7 +209,7 @@ pub(crate) enum SortBy {
 
 /// A cluster that is asked without a pause has no use of it.
 fn watch_interval(text: &str) -> Result<Duration, String> {
-    match go_duration(text)? {
+    match time_limit(text)? {
         interval if interval >= Duration::from_secs(1) => Ok(interval),
         _ => Err("the shortest interval is 1s".to_owned()),
     }

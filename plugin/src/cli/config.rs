@@ -19,7 +19,6 @@ pub(crate) struct ConfigFileArgs {
 /// Checks the configuration file of an audit
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
-    /// What to do
     #[command(subcommand)]
     pub(crate) command: ConfigCommand,
 }
@@ -27,12 +26,8 @@ pub(crate) struct ConfigArgs {
 /// The commands of `config`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    Check(CheckArgs),
-}
-
-/// Says whether a configuration file is valid, and what it does
-#[derive(Debug, Args)]
-#[command(before_help = "\
+    /// Says whether a configuration file is valid, and what it does
+    #[command(before_help = "\
 Examples:
   # The file that an audit reads in this folder
   kubectl nodelife config check
@@ -40,10 +35,11 @@ Examples:
   # Another file
   kubectl nodelife config check nodes/audit.yaml
 ")]
-pub(crate) struct CheckArgs {
-    /// The file
-    #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG, value_hint = ValueHint::FilePath)]
-    pub(crate) file: PathBuf,
+    Check {
+        /// The file
+        #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG, value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
 }
 
 /// The file that an audit reads unless a flag says otherwise.

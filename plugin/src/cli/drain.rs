@@ -5,13 +5,13 @@ use std::str::FromStr as _;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use nodelife_core::go_duration::time_limit;
 use nodelife_core::object::LabelSelector;
 use nodelife_core::selector::label_selector;
 use nodelife_drain::{DrainSettings, MaxUnavailable};
 use tokio::time::Instant;
 
 use super::InputArgs;
-use super::duration::go_duration;
 
 /// Drains nodes safely: refuses before it changes anything, breaks no budget, and reports
 /// "drained" only when the API server shows no pod left to evict.
@@ -45,26 +45,23 @@ pub(crate) struct DrainArgs {
     /// Drain the nodes that match this label selector
     #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = label_selector)]
     pub(crate) selector: Option<LabelSelector>,
-    /// Plan from files instead of draining
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// How to drain
     #[command(flatten)]
     pub(crate) settings: DrainSettings,
-    /// Dry runs, the time limit and the output
     #[command(flatten)]
     pub(crate) run: RunArgs,
     /// Start no node while N nodes, or N% of them, are cordoned or not Ready, whoever cordoned them
     #[arg(long, value_parser = MaxUnavailable::from_str, value_name = "N|N%")]
     pub(crate) max_unavailable: Option<MaxUnavailable>,
     /// Wait this long after a node before the next one starts
-    #[arg(long, default_value = "0s", value_parser = go_duration, value_name = "DURATION")]
+    #[arg(long, default_value = "0s", value_parser = time_limit, value_name = "DURATION")]
     pub(crate) soak: Duration,
     /// Shell command to run after a node and its --soak; if it fails, no other node starts
     #[arg(long, value_name = "COMMAND")]
     pub(crate) gate: Option<String>,
     /// Time limit of the --gate command, after which it has failed; 0 means no limit
-    #[arg(long, default_value = "10m", value_parser = go_duration, value_name = "DURATION")]
+    #[arg(long, default_value = "10m", value_parser = time_limit, value_name = "DURATION")]
     pub(crate) gate_timeout: Duration,
     /// Uncordon the nodes instead, but only those that a nodelife drain cordoned
     #[arg(long, conflicts_with_all = ["output", "events", "files", "undo_on_failure"])]
@@ -103,7 +100,7 @@ pub(crate) struct RunArgs {
           default_missing_value = "client", value_name = "MODE")]
     pub(crate) dry_run: DryRun,
     /// Time limit of the whole command; 0 means no limit
-    #[arg(long, default_value = "0s", value_parser = go_duration, value_name = "DURATION")]
+    #[arg(long, default_value = "0s", value_parser = time_limit, value_name = "DURATION")]
     pub(crate) timeout: Duration,
     /// Print the plan (with --dry-run) or the report to stdout
     #[arg(long, short = 'o', value_enum, value_name = "FORMAT")]

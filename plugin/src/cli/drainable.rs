@@ -24,10 +24,8 @@ Examples:
   kubectl nodelife drainable -o name
 ")]
 pub(crate) struct DrainableArgs {
-    /// Which nodes.
     #[command(flatten)]
     pub(crate) node: NodeArgs,
-    /// Where the objects come from.
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// Format of the report
@@ -51,4 +49,5 @@ pub(crate) enum DrainableFormat {
 
 impl Format for DrainableFormat {
     const JSON: Self = Self::Json;
+    const YAML: Self = Self::Yaml;
 }

@@ -22,13 +22,15 @@ pub(crate) enum ExplainFormat {
     Yaml,
 }
 
-/// The formats of a command, of which one is JSON.
-pub(crate) trait Format: ValueEnum + Copy + Send + Sync + 'static {
+/// The formats of a command, of which two are those of a document.
+pub(crate) trait Format: ValueEnum + Copy + PartialEq + Send + Sync + 'static {
     const JSON: Self;
+    const YAML: Self;
 }
 
 impl Format for ExplainFormat {
     const JSON: Self = Self::Json;
+    const YAML: Self = Self::Yaml;
 }
 
 /// A format, or a template over the JSON document.

@@ -5,30 +5,23 @@ mod audit;
 mod config;
 pub(crate) mod drain;
 mod drainable;
-pub(crate) mod duration;
 mod format;
-mod help;
 mod input;
-mod kubelet;
-mod node;
 mod nodes;
-mod suggestion;
 mod terminal;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub(crate) use audit::{AuditArgs, AuditOutput, SortBy};
 pub(crate) use config::{ConfigArgs, ConfigCommand, ConfigFileArgs, DEFAULT_CONFIG};
 pub(crate) use drain::DrainArgs;
 pub(crate) use drainable::{DrainableArgs, DrainableFormat};
-pub(crate) use format::{ExplainFormat, Output, OutputParser};
-pub(crate) use help::HELP;
-pub(crate) use input::InputArgs;
-pub(crate) use kubelet::{ConfigzArgs, KubeletArgs};
-pub(crate) use node::NodeArgs;
+pub(crate) use format::{ExplainFormat, Format, Output, OutputParser};
+pub(crate) use input::{ConfigzArgs, InputArgs, KubeletArgs, NodeArgs};
 pub(crate) use nodelife_cluster::ClientOptions as ClusterArgs;
 pub(crate) use nodes::{NodesArgs, NodesFormat};
 pub(crate) use terminal::{ColorWhen, TerminalArgs};
@@ -45,6 +38,11 @@ use crate::command::webhook::WebhookArgs;
 pub(crate) const EXIT_STATUS: &str = "\
 0 done, 1 failed, 2 usage, 3 findings, 4 drain refused, 5 blocked by a budget,
 6 evicted but not gone, 7 impossible as things are, 130 interrupted.";
+
+/// The subcommand with the layout of the other help pages, which it does not inherit.
+pub(crate) fn with_help(subcommand: clap::Command) -> clap::Command {
+    subcommand.help_template(HELP)
+}
 
 /// Audits Kubernetes nodes, explains what it finds, and drains them safely.
 #[derive(Debug, Parser)]
@@ -76,16 +74,14 @@ Examples:
 Put flags after the plugin's name: kubectl rejects `kubectl --context x nodelife`.
 Exit status: {EXIT_STATUS}"),
     subcommand_required = true,
-    disable_help_subcommand = true
+    disable_help_subcommand = true,
+    mut_subcommands = with_help
 )]
 pub(crate) struct Cli {
-    /// How to fix it.
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Which cluster, and as whom.
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
-    /// How to talk to the terminal.
     #[command(flatten)]
     pub(crate) terminal: TerminalArgs,
 }
@@ -93,29 +89,17 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    #[command(help_template = HELP)]
     Audit(AuditArgs),
-    #[command(help_template = HELP)]
     Nodes(NodesArgs),
-    #[command(help_template = HELP)]
     Explain(ExplainArgs),
-    #[command(help_template = HELP)]
     Drainable(DrainableArgs),
-    #[command(help_template = HELP)]
     Drain(DrainArgs),
-    #[command(help_template = HELP)]
     Evict(EvictArgs),
-    #[command(help_template = HELP)]
     Maintenance(MaintenanceArgs),
-    #[command(help_template = HELP)]
     Snapshot(SnapshotArgs),
-    #[command(help_template = HELP)]
     Webhook(WebhookArgs),
-    #[command(help_template = HELP)]
     Config(ConfigArgs),
-    #[command(help_template = HELP)]
     Completion(CompletionArgs),
-    #[command(help_template = HELP)]
     Version(VersionArgs),
 }
 
@@ -131,12 +115,12 @@ impl Cli {
     pub(crate) fn from_words(
         words: impl IntoIterator<Item = OsString>,
     ) -> Result<Self, clap::Error> {
-        let words = suggestion::as_help_flag(words.into_iter().collect());
+        let words = as_help_flag(words.into_iter().collect());
         let name = program_name(words.first().map(OsString::as_os_str));
         let matches = Self::command()
             .bin_name(name)
             .try_get_matches_from(words)
-            .map_err(suggestion::improve)?;
+            .map_err(without_changing_flag)?;
         Self::from_arg_matches(&matches)
     }
 }
@@ -151,6 +135,48 @@ fn program_name(argv0: Option<&OsStr>) -> String {
         Some(name) if !name.starts_with("kubectl") => name.into_owned(),
         _ => "kubectl nodelife".to_owned(),
     }
+}
+
+/// Help begins with examples: most questions end there.
+pub(crate) const HELP: &str = "\
+{about-with-newline}
+{before-help}{usage-heading}
+  {usage}
+
+{all-args}{after-help}";
+
+/// `help audit` as `audit --help`: kubectl has both, and clap's own command would take the word
+/// `help` from the rules of `explain`.
+fn as_help_flag(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|word| word == OsStr::new("help")) {
+        words.remove(1);
+        words.push("--help".into());
+    }
+    words
+}
+
+/// Flags that lift a protection or undo something.
+const CHANGING: [&str; 7] = [
+    "--undo",
+    "--force",
+    "--disable-eviction",
+    "--bypass-pdb",
+    "--break-lock",
+    "--delete-emptydir-data",
+    "--insecure-skip-tls-verify",
+];
+
+/// Suggests a flag of [`CHANGING`] only for a word with its beginning.
+fn without_changing_flag(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::String(flag)) = error.get(ContextKind::SuggestedArg)
+        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg)
+        && CHANGING.contains(&flag.as_str())
+        && flag.get(..5) != word.get(..5)
+    {
+        error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::Usage);
+    }
+    error
 }
 
 #[cfg(test)]

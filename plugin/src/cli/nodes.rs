@@ -29,10 +29,8 @@ Examples:
   kubectl nodelife nodes -o json
 ")]
 pub(crate) struct NodesArgs {
-    /// Which nodes.
     #[command(flatten)]
     pub(crate) node: NodeArgs,
-    /// Where the objects come from.
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// Format of the report
@@ -67,6 +65,7 @@ pub(crate) enum NodesFormat {
 
 impl Format for NodesFormat {
     const JSON: Self = Self::Json;
+    const YAML: Self = Self::Yaml;
 }
 
 fn group_by(text: &str) -> Result<GroupBy, String> {

@@ -11,7 +11,7 @@ use nodelife_audit::config::{self, AuditConfig, AuditFormat, FailOn};
 use nodelife_audit::{Exclude, Selection, Severities};
 use nodelife_core::format::{self, count};
 
-use super::outputs::check_outputs;
+use super::audit::check_outputs;
 use crate::cli::{
     AuditArgs, AuditOutput, ConfigArgs, ConfigCommand, ConfigFileArgs, DEFAULT_CONFIG,
 };
@@ -19,12 +19,12 @@ use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
 
 pub(crate) fn run(args: &ConfigArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
-    let ConfigCommand::Check(args) = &args.command;
-    let read = fs::read_to_string(&args.file);
-    let text = read.map_err(|error| wrong(&args.file, &error.to_string()))?;
-    let file = ConfigFile::parse(&args.file, &text)?;
+    let ConfigCommand::Check { file: path } = &args.command;
+    let read = fs::read_to_string(path);
+    let text = read.map_err(|error| wrong(path, &error.to_string()))?;
+    let file = ConfigFile::parse(path, &text)?;
     // The place that an audit reads by itself.
-    if args.file == Path::new(DEFAULT_CONFIG) {
+    if path == Path::new(DEFAULT_CONFIG) {
         file.check_places()?;
     }
     file.describe(printer)?;

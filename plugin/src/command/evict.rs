@@ -44,7 +44,6 @@ pub(crate) struct EvictArgs {
         value_name = "SECONDS"
     )]
     pub(crate) grace_period: i64,
-    /// Dry runs, the time limit and the output
     #[command(flatten)]
     pub(crate) run: RunArgs,
 }

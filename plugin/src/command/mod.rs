@@ -14,7 +14,6 @@ pub(crate) mod input;
 pub(crate) mod kubelet_files;
 pub(crate) mod maintenance;
 mod nodes;
-mod outputs;
 mod rules;
 pub(crate) mod snapshot;
 pub(crate) mod version;

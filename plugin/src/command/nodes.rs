@@ -5,8 +5,8 @@ use nodelife_core::format::count;
 use super::input::{self, Wanted};
 use crate::cli::{ClusterArgs, ConfigzArgs, NodesArgs};
 use crate::exit::ExitStatus;
-use crate::output::{Document, Printer};
-use crate::report::nodes::{KIND, View};
+use crate::output::Printer;
+use crate::report::nodes::View;
 
 pub(crate) async fn run(
     args: NodesArgs,
@@ -30,9 +30,8 @@ pub(crate) async fn run(
     input::need_nodes(&snapshot)?;
     input::check_nodes(&snapshot, &options.nodes, &args.input)?;
     let report = NodesReport::new(&snapshot, &options, Timestamp::now());
-    match &args.output.template {
-        Some(template) => printer.template(template, &Document::new(KIND, &report))?,
-        None => view.print(&report, printer)?,
+    if !printer.document("NodesReport", &report, &args.output)? {
+        view.print(&report, printer)?;
     }
     summarise(&report, printer);
     input::note_clock(&snapshot, printer);

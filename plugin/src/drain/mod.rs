@@ -3,9 +3,28 @@
 mod gate;
 mod lines;
 mod log;
-mod reporter;
 mod screen;
+
+use std::fmt::Display;
+
+use nodelife_drain::{Level, Reporter};
+
+use crate::output::Printer;
 
 pub(crate) use gate::ShellGate;
 pub(crate) use lines::Line;
 pub(crate) use log::ProgressLog;
+
+/// Reports what precedes a drain.
+impl Reporter for Printer {
+    fn tell(&mut self, level: Level, text: &dyn Display) {
+        match level {
+            Level::Note => self.note(text),
+            Level::Warning => self.warn(text),
+        }
+    }
+
+    fn error(&mut self, error: &anyhow::Error) {
+        Self::error(self, error);
+    }
+}

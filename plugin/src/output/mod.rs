@@ -1,19 +1,14 @@
 //! Output to stdout and stderr.
 
-mod document;
-mod locale;
 pub(crate) mod log;
-mod plain;
 mod printer;
-mod shorten;
 mod stream;
 pub(crate) mod style;
 mod table;
 mod template;
+mod text;
 
-pub(crate) use document::Document;
-pub(crate) use plain::plain;
-pub(crate) use printer::Printer;
-pub(crate) use shorten::{cut, shorten};
+pub(crate) use printer::{Document, Printer};
 pub(crate) use table::{Cell, Table};
 pub(crate) use template::Template;
+pub(crate) use text::{cut, plain, shorten};

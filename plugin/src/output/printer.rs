@@ -1,20 +1,23 @@
 //! `Printer`: prints data to stdout and everything else to stderr.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 use anstream::AutoStream;
 use anstyle::Style;
 use nodelife_cluster::ServerWarnings;
+use nodelife_core::API_VERSION;
 use nodelife_core::format::count;
+use serde::Serialize;
 use terminal_size::{Height, Width, terminal_size_of};
 
-use super::plain::plain;
 use super::stream::Stream;
 use super::table::wrap;
-use super::{Document, Table, Template, cut, locale, style};
+use super::text::plain;
+use super::{Table, Template, cut, style};
 use crate::cli::drain::DrainFormat;
-use crate::cli::{ColorWhen, ExplainFormat, Output, TerminalArgs};
+use crate::cli::{ColorWhen, Format, Output, TerminalArgs};
 
 /// Bytes gathered before a write, so that a report of 100,000 lines is not as many calls.
 const BUFFER: usize = 64 * 1024;
@@ -73,7 +76,7 @@ impl Printer {
             verbose: args.v > 0,
             width,
             err_width,
-            unicode: locale::is_utf8(|name| std::env::var_os(name)),
+            unicode: is_utf8(|name| std::env::var_os(name)),
             animated,
             progress_shown: false,
             live: Vec::new(),
@@ -119,13 +122,14 @@ impl Printer {
 
     /// Where data goes. Colours are taken out on their way if they are not wanted.
     pub(crate) fn data(&mut self) -> &mut impl Write {
+        self.clear_progress();
         &mut self.out
     }
 
     /// Prints a table to stdout, as wide as the terminal.
     pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
-        self.clear_progress();
-        table.write(&mut self.out, self.width)
+        let width = self.width;
+        table.write(self.data(), width)
     }
 
     /// Columns of the terminal; none when stdout is a file or a pipe.
@@ -154,9 +158,8 @@ impl Printer {
 
     /// Prints a document as indented JSON to stdout.
     pub(crate) fn json<T: serde::Serialize>(&mut self, document: &T) -> anyhow::Result<()> {
-        self.clear_progress();
         self.has_document = true;
-        serde_json::to_writer_pretty(&mut self.out, document)?;
+        serde_json::to_writer_pretty(self.data(), document)?;
         Ok(writeln!(self.out)?)
     }
 
@@ -166,10 +169,8 @@ impl Printer {
         template: &Template,
         document: &T,
     ) -> anyhow::Result<()> {
-        self.clear_progress();
         self.has_document = true;
-        let document = serde_json::to_value(document)?;
-        template.write(&document, &mut self.out)?;
+        template.write(&serde_json::to_value(document)?, self.data())?;
         // Lines of stderr follow on the same terminal.
         if self.width.is_some() {
             writeln!(self.out)?;
@@ -178,10 +179,10 @@ impl Printer {
     }
 
     pub(crate) fn yaml<T: serde::Serialize>(&mut self, document: &T) -> anyhow::Result<()> {
-        self.clear_progress();
         self.has_document = true;
-        let text = serde_saphyr::to_string(document)?;
-        Ok(self.out.write_all(text.as_bytes())?)
+        Ok(self
+            .data()
+            .write_all(serde_saphyr::to_string(document)?.as_bytes())?)
     }
 
     /// Prints the plan or the report of a drain.
@@ -196,22 +197,19 @@ impl Printer {
         }
     }
 
-    /// Prints a document as JSON or YAML; says `false` where a table is wanted instead.
-    pub(crate) fn document<T: serde::Serialize>(
+    /// Prints a document as JSON or YAML; says `false` where another format is wanted instead.
+    pub(crate) fn document<T: serde::Serialize, F: Format>(
         &mut self,
         kind: &'static str,
         content: &T,
-        output: &Output<ExplainFormat>,
+        output: &Output<F>,
     ) -> anyhow::Result<bool> {
         let document = Document::new(kind, content);
-        if let Some(template) = &output.template {
-            self.template(template, &document)?;
-            return Ok(true);
-        }
-        match output.format {
-            ExplainFormat::Table => return Ok(false),
-            ExplainFormat::Json => self.json(&document)?,
-            ExplainFormat::Yaml => self.yaml(&document)?,
+        match &output.template {
+            Some(template) => self.template(template, &document)?,
+            None if output.format == F::JSON => self.json(&document)?,
+            None if output.format == F::YAML => self.yaml(&document)?,
+            None => return Ok(false),
         }
         Ok(true)
     }
@@ -424,4 +422,65 @@ impl Printer {
 fn cells(size: Option<(Width, Height)>) -> Option<(usize, usize)> {
     let (width, height) = size?;
     Some((width.0.into(), height.0.into()))
+}
+
+/// Whether the locale is of UTF-8 and the terminal not dumb. `variable` reads the environment.
+fn is_utf8(variable: impl Fn(&str) -> Option<OsString>) -> bool {
+    let set = |name: &&str| variable(name).filter(|value| !value.is_empty());
+    if set(&"TERM").is_some_and(|term| term == "dumb") {
+        return false;
+    }
+    // Windows has no such variables, and its console takes UTF-16.
+    if cfg!(windows) {
+        return true;
+    }
+    // The first that is set decides (locale(7)).
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set);
+    let locale = locale.map(|locale| locale.to_string_lossy().to_lowercase());
+    locale.is_some_and(|locale| locale.contains("utf-8") || locale.contains("utf8"))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    fn with(variables: &[(&str, &str)]) -> bool {
+        is_utf8(|name| {
+            let mut variables = variables.iter();
+            let (_, value) = variables.find(|(known, _)| *known == name)?;
+            Some(OsString::from(value))
+        })
+    }
+
+    #[test]
+    fn the_locale_and_the_terminal_decide() {
+        assert!(!with(&[]));
+        assert!(with(&[("LANG", "en_US.UTF-8")]));
+        assert!(with(&[("LANG", "C.utf8"), ("LC_ALL", "")]));
+        assert!(!with(&[("LANG", "en_US.UTF-8"), ("LC_ALL", "C")]));
+        assert!(with(&[("LC_CTYPE", "UTF-8"), ("LANG", "C")]));
+        assert!(!with(&[("LANG", "en_US.UTF-8"), ("TERM", "dumb")]));
+        assert!(with(&[("LANG", "en_US.UTF-8"), ("TERM", "xterm")]));
+    }
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Document<'a, T> {
+    /// `nodelife.dev/v1alpha1`
+    api_version: &'static str,
+    /// `AuditReport`, `ZoneReport`, …
+    kind: &'static str,
+    #[serde(flatten)]
+    content: &'a T,
+}
+
+impl<'a, T: Serialize> Document<'a, T> {
+    pub(crate) fn new(kind: &'static str, content: &'a T) -> Self {
+        Self {
+            api_version: API_VERSION,
+            kind,
+            content,
+        }
+    }
 }

@@ -5,8 +5,7 @@ use std::io::{self, Write};
 use anstyle::Style;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
 
-use super::plain::plain;
-use super::shorten::shorten;
+use super::text::{plain, shorten};
 
 /// Blanks between two columns, as in kubectl.
 const GAP: usize = 3;

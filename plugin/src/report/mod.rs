@@ -5,11 +5,8 @@
 mod by_rule;
 mod command_line;
 mod document;
-mod epilogue;
 mod html;
 mod junit;
-mod name;
-mod names;
 mod next;
 mod node_rows;
 pub(crate) mod nodes;
@@ -23,15 +20,15 @@ pub(crate) use document::Baseline;
 pub(crate) use next::input_flags;
 pub(crate) use nodelife_audit::AuditReport;
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 use nodelife_audit::Rule;
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{Settings, ZoneReport};
-use serde::Serialize;
 
-use crate::cli::AuditArgs;
-use crate::output::{Document, Printer, Table};
+use crate::cli::{AuditArgs, ClusterArgs};
+use crate::output::{Document, Printer, Table, plain};
 use node_rows::NodeRows;
 use nodelife_audit::config::AuditFormat;
 
@@ -53,7 +50,10 @@ impl Report<'_> {
     /// Prints it to stdout, a table as wide as the terminal.
     pub(crate) fn print(&self, printer: &mut Printer) -> anyhow::Result<()> {
         match self.format {
-            AuditFormat::Table | AuditFormat::Wide => print_parts(&self.tables(), printer),
+            AuditFormat::Table | AuditFormat::Wide => {
+                let width = printer.width();
+                Ok(write_parts(&self.tables(), width, printer.data())?)
+            }
             AuditFormat::Json => printer.json(&self.document()),
             AuditFormat::Yaml => printer.yaml(&self.document()),
             _ => Ok(self.write(printer.data())?),
@@ -64,9 +64,19 @@ impl Report<'_> {
     pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let audit = self.audit;
         match self.format {
-            AuditFormat::Table | AuditFormat::Wide => write_parts(&self.tables(), out),
-            AuditFormat::Json => write_json(&self.document(), out),
-            AuditFormat::Yaml => write_yaml(&self.document(), out),
+            AuditFormat::Table | AuditFormat::Wide => {
+                let mut text = anstream::StripStream::new(Vec::new());
+                write_parts(&self.tables(), None, &mut text)?;
+                out.write_all(&text.into_inner())
+            }
+            AuditFormat::Json => {
+                serde_json::to_writer_pretty(&mut *out, &self.document())?;
+                writeln!(out)
+            }
+            AuditFormat::Yaml => {
+                let text = serde_saphyr::to_string(&self.document()).map_err(io::Error::other)?;
+                out.write_all(text.as_bytes())
+            }
             AuditFormat::Html => {
                 let node_rows = self.node_rows();
                 let page =
@@ -79,7 +89,7 @@ impl Report<'_> {
             }
             AuditFormat::Sarif => sarif::write(audit, self.rules, out),
             AuditFormat::Prometheus => prometheus::write(audit, out),
-            AuditFormat::Name => name::write(audit, out),
+            AuditFormat::Name => write_names(audit, out),
         }
     }
 
@@ -93,6 +103,31 @@ impl Report<'_> {
         table::tables(self.audit, self.snapshot, self.args, wide)
     }
 
+    /// Whether people read it as it is printed.
+    fn is_read(&self) -> bool {
+        let mut outputs = self.args.outputs.iter();
+        outputs.any(|output| {
+            output.file.is_none() && matches!(output.format, AuditFormat::Table | AuditFormat::Wide)
+        })
+    }
+
+    /// Prints how many findings each rule has, the worst rule last.
+    pub(crate) fn note_rules(&self, printer: &mut Printer) {
+        let table = by_rule::table(&self.audit.findings);
+        if let Some(table) = table.filter(|_| self.is_read()) {
+            printer.note("");
+            printer.note_table(&table);
+        }
+    }
+
+    /// Prints the command to type next.
+    pub(crate) fn note_next(&self, cluster: &ClusterArgs, printer: &mut Printer) {
+        let next = next::command(self.audit, self.args, cluster, self.command);
+        if let Some(next) = next.filter(|_| self.is_read()) {
+            printer.note_whole(format_args!("next: {next}"));
+        }
+    }
+
     fn node_rows(&self) -> NodeRows<'_> {
         let settings = Settings::for_version(self.snapshot.server_version.as_deref());
         let zones = ZoneReport::of(&self.snapshot.nodes, &settings, self.snapshot.taken_at);
@@ -100,41 +135,41 @@ impl Report<'_> {
     }
 }
 
-/// Prints tables to stdout, as wide as the terminal.
-fn print_parts(parts: &[Part], printer: &mut Printer) -> anyhow::Result<()> {
+/// Writes tables with their headings.
+fn write_parts(parts: &[Part], width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     for (i, (heading, table)) in parts.iter().enumerate() {
         if i > 0 {
-            writeln!(printer.data())?;
+            writeln!(out)?;
         }
         if let Some(heading) = heading {
-            writeln!(printer.data(), "{heading}")?;
+            writeln!(out, "{heading}")?;
         }
-        printer.table(table)?;
+        table.write(out, width)?;
     }
     Ok(())
 }
 
-/// Writes tables without colours, as wide as they want to be.
-fn write_parts(parts: &[Part], out: &mut impl Write) -> io::Result<()> {
-    let mut text = anstream::StripStream::new(Vec::new());
-    for (i, (heading, table)) in parts.iter().enumerate() {
-        if i > 0 {
-            writeln!(text)?;
+/// Writes each object once, those with the worst findings first.
+fn write_names(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
+    let mut written = HashSet::new();
+    for finding in &report.findings {
+        if written.insert(&finding.subject) {
+            let path = plain(&finding.subject.path());
+            writeln!(out, "{}", path.replace('\n', ""))?;
         }
-        if let Some(heading) = heading {
-            writeln!(text, "{heading}")?;
-        }
-        table.write(&mut text, None)?;
     }
-    out.write_all(&text.into_inner())
+    Ok(())
 }
 
-fn write_json(document: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, document)?;
-    writeln!(out)
-}
+#[cfg(test)]
+mod tests {
+    use super::document::tests::report;
+    use super::*;
 
-fn write_yaml(document: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
-    let text = serde_saphyr::to_string(document).map_err(io::Error::other)?;
-    out.write_all(text.as_bytes())
+    #[test]
+    fn each_object_is_named_once() {
+        let mut out = Vec::new();
+        write_names(&report(), &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "node/a\nnode/b\n");
+    }
 }

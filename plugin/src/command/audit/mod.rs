@@ -3,8 +3,7 @@
 mod audit_run;
 
 use super::config::ConfigFile;
-use super::outputs::check_outputs;
-use crate::cli::{AuditArgs, ClusterArgs};
+use crate::cli::{AuditArgs, AuditOutput, ClusterArgs};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
 use audit_run::AuditRun;
@@ -24,4 +23,23 @@ pub(crate) async fn run(
     }
     let run = AuditRun::new(args, config, cluster, printer)?;
     run.one(cluster, printer).await
+}
+
+pub(super) fn check_outputs(outputs: &[AuditOutput]) -> Result<(), UsageError> {
+    for (i, output) in outputs.iter().enumerate() {
+        let mut earlier = outputs.iter().take(i);
+        if !earlier.any(|other| other.file == output.file) {
+            continue;
+        }
+        return Err(UsageError(match &output.file {
+            Some(file) => format!(
+                "two reports for {}: give each -o its own file",
+                file.display()
+            ),
+            None => "two reports for stdout: give all but one of the -o a file, as in -o \
+                     sarif=FILE"
+                .to_owned(),
+        }));
+    }
+    Ok(())
 }

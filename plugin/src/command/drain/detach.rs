@@ -11,7 +11,7 @@ use nodelife_core::node_maintenance::{Approval, MaintenanceSpec};
 use nodelife_drain::{DrainRequest, Prepared, is_forbidden, warn_leaving};
 use serde_json::json;
 
-use super::approved;
+use super::plan;
 use super::settings::request;
 use crate::cli::ClusterArgs;
 use crate::cli::drain::{DrainArgs, RunArgs};
@@ -39,7 +39,7 @@ pub(super) async fn detach(
     let cluster = connect::connect(cluster, printer).await?;
     let spec = spec(args, cluster.clock().now())?;
     let approved = match &args.plan {
-        Some(file) => Some(approved::read(file)?.digest()),
+        Some(file) => Some(plan::read_approved(file)?.digest()),
         None => None,
     };
     // What the controller would refuse is said here, while somebody is there to read it.

@@ -1,4 +1,3 @@
-mod approved;
 mod detach;
 mod offline;
 mod plan;
@@ -123,7 +122,7 @@ async fn begin(
     printer: &mut Printer,
 ) -> anyhow::Result<ControlFlow<ExitStatus, Box<Drain>>> {
     let approved = match &args.plan {
-        Some(file) => Some((file.as_path(), approved::read(file)?)),
+        Some(file) => Some((file.as_path(), plan::read_approved(file)?)),
         None => None,
     };
     let cluster = connect::prepare(cluster, printer).await?;
@@ -142,7 +141,7 @@ async fn begin(
     match prepared {
         Prepared::Ready(mut drain) => {
             if let Some((file, approved)) = approved {
-                if approved::refuse(drain.plan(), &approved, file, printer) {
+                if plan::refuse_beyond(drain.plan(), &approved, file, printer) {
                     return Ok(ControlFlow::Break(ExitStatus::Refused));
                 }
                 drain.bind(Arc::new(approved));
@@ -158,7 +157,7 @@ async fn begin(
         }
         Prepared::Planned { plan, .. } => {
             if let Some((file, approved)) = &approved
-                && approved::refuse(&plan, approved, file, printer)
+                && plan::refuse_beyond(&plan, approved, file, printer)
             {
                 return Ok(ControlFlow::Break(ExitStatus::Refused));
             }

@@ -1,11 +1,16 @@
-//! Prints the plan of `--dry-run`, as a table or JSON.
+//! Prints the plan of `--dry-run`, as a table or JSON, and reads the approved one of `--plan FILE`.
 
+use std::fs;
+use std::path::Path;
+
+use nodelife_core::format;
 use nodelife_core::format::count;
 use nodelife_drain::{sentences, warn_of_pods};
-use nodelife_drain_plan::{Action, DrainPlan, Estimate};
+use nodelife_drain_plan::{Action, DrainPlan, Estimate, PlanScope, SavedPlan};
 
 use super::together;
 use crate::cli::drain::DrainFormat;
+use crate::exit::UsageError;
 use crate::output::{Cell, Printer, Table};
 
 /// Prints the plan; one that is `refused` says nothing of what it would do.
@@ -95,4 +100,32 @@ fn print_estimate(estimate: &Estimate, printer: &mut Printer) {
     for basis in sentences::first(estimate.basis.clone()) {
         printer.note(format_args!("  {basis}"));
     }
+}
+
+pub(super) fn read_approved(file: &Path) -> Result<PlanScope, UsageError> {
+    let wrong = |why: &str| UsageError(format!("{}: {why}", file.display()));
+    let text = fs::read_to_string(file).map_err(|error| wrong(&error.to_string()))?;
+    let saved: SavedPlan = serde_saphyr::from_str(&text)
+        .map_err(|error| wrong(&format::parse_error(&error.to_string())))?;
+    saved.scope().map_err(|why| wrong(&why))
+}
+
+/// Says what this plan does beyond the approved one, in a line each; whether there is any of it.
+pub(super) fn refuse_beyond(
+    plan: &DrainPlan,
+    approved: &PlanScope,
+    file: &Path,
+    printer: &mut Printer,
+) -> bool {
+    let beyond = plan.scope().beyond(approved);
+    for line in &beyond {
+        printer.note(line);
+    }
+    if !beyond.is_empty() {
+        printer.note(format_args!(
+            "refused: the present plan does more than that of {}; nothing was changed",
+            file.display()
+        ));
+    }
+    !beyond.is_empty()
 }

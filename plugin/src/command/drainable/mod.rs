@@ -14,7 +14,7 @@ use super::drain::warn_missing;
 use super::input::{self, Wanted};
 use crate::cli::{ClusterArgs, ConfigzArgs, DrainableArgs, DrainableFormat};
 use crate::exit::ExitStatus;
-use crate::output::{Document, Printer};
+use crate::output::Printer;
 use crate::report::{input_flags, quoted};
 
 /// Kind of the document.
@@ -77,22 +77,17 @@ fn print(
     args: &DrainableArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let document = Document::new(KIND, report);
-    if let Some(template) = &args.output.template {
-        return printer.template(template, &document);
+    if printer.document(KIND, report, &args.output)? {
+        return Ok(());
     }
-    match args.output.format {
-        DrainableFormat::Table => Ok(printer.table(&table::table(&report.nodes))?),
-        DrainableFormat::Json => printer.json(&document),
-        DrainableFormat::Yaml => printer.yaml(&document),
-        DrainableFormat::Name => {
-            let drainable = |node: &&NodeAnswer| node.answer == Answer::Yes;
-            for node in report.nodes.iter().filter(drainable) {
-                writeln!(printer.data(), "node/{}", node.name)?;
-            }
-            Ok(())
-        }
+    if args.output.format == DrainableFormat::Table {
+        return Ok(printer.table(&table::table(&report.nodes))?);
     }
+    let drainable = |node: &&NodeAnswer| node.answer == Answer::Yes;
+    for node in report.nodes.iter().filter(drainable) {
+        writeln!(printer.data(), "node/{}", node.name)?;
+    }
+    Ok(())
 }
 
 /// The drain of the first node with the worst answer, as a dry run unless nothing is in its way.

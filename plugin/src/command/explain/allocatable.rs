@@ -13,8 +13,7 @@ use nodelife_core::object::{Node, ResourceList};
 use nodelife_core::quantity::{Format, Quantity};
 use nodelife_core::snapshot::Source;
 
-use super::alike::alike;
-use super::configuration;
+use super::{alike, configuration};
 use crate::cli::{
     ClusterArgs, ExplainFormat, InputArgs, KubeletArgs, NodeArgs, Output, OutputParser,
 };
@@ -40,19 +39,15 @@ Examples:
   kubectl nodelife explain allocatable --capacity cpu=4,memory=16Gi --provider eks --max-pods 58
 ")]
 pub(crate) struct AllocatableArgs {
-    /// Which nodes.
     #[command(flatten)]
     pub(crate) node: NodeArgs,
-    /// Where the nodes come from.
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// Capacity of a machine, cpu=16,memory=32Gi,…; contacts no cluster
     #[arg(long, value_name = "RESOURCES", value_parser = capacity, conflicts_with_all = ["files", "configz", "nodes", "selector"])]
     pub(crate) capacity: Option<Capacity>,
-    /// How the kubelets run.
     #[command(flatten)]
     pub(crate) kubelet: KubeletArgs,
-    /// The flags of the kubelets.
     #[command(flatten)]
     pub(crate) flags: KubeletFlags,
     /// Reserve what this provider's formula says: eks, gke, aks, openshift or k3s

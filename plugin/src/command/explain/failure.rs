@@ -30,10 +30,8 @@ pub(crate) struct FailureArgs {
     /// The node, as NAME or node/NAME
     #[arg(value_name = "NODE")]
     pub(crate) node: String,
-    /// Where the objects come from.
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// How the controller runs.
     #[command(flatten)]
     pub(crate) controller: ControllerArgs,
     /// Format

@@ -1,6 +1,5 @@
 //! `explain`
 
-mod alike;
 mod allocatable;
 mod configuration;
 mod failure;
@@ -8,15 +7,19 @@ mod shutdown;
 mod text;
 mod zones;
 
+use std::collections::HashMap;
+
 use clap::{Args, Subcommand, ValueEnum};
 
 use self::allocatable::AllocatableArgs;
 use self::failure::FailureArgs;
 use self::shutdown::ShutdownArgs;
 use self::zones::ZonesArgs;
-use crate::cli::{ClusterArgs, HELP};
+use crate::cli::{ClusterArgs, with_help};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
+use nodelife_core::format;
+use nodelife_core::text::Str;
 
 /// Shows the text of a rule, or the arithmetic behind the findings.
 #[derive(Debug, Args)]
@@ -44,7 +47,8 @@ Examples:
 ",
     args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
-    disable_help_subcommand = true
+    disable_help_subcommand = true,
+    mut_subcommands = with_help
 )]
 pub(crate) struct ExplainArgs {
     /// Id of a rule, or a group of rules to list
@@ -59,7 +63,6 @@ pub(crate) struct ExplainArgs {
     /// Format; `name` prints only ids
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     pub(crate) output: RuleFormat,
-    /// The topic, if not a rule.
     #[command(subcommand)]
     pub(crate) topic: Option<Topic>,
 }
@@ -81,13 +84,9 @@ pub(crate) enum RuleFormat {
 /// Topics other than the rules.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Topic {
-    #[command(help_template = HELP)]
     Allocatable(AllocatableArgs),
-    #[command(help_template = HELP)]
     Zones(ZonesArgs),
-    #[command(help_template = HELP)]
     Failure(FailureArgs),
-    #[command(help_template = HELP)]
     Shutdown(ShutdownArgs),
 }
 
@@ -106,5 +105,57 @@ pub(crate) async fn run(
             let all = nodelife_audit::all();
             text::list(all, args.output, args.no_headers, printer)
         }
+    }
+}
+
+/// The items with the same `text`, and the words for their nodes: `node/a`, or `500 nodes: a, b, c
+/// and 497 more`.
+///
+/// An item comes with the name of its node, and with everything else that is shown of it as `text`.
+fn alike<T>(items: impl IntoIterator<Item = (T, Str, String)>) -> Vec<(Vec<T>, String)> {
+    const SHOWN: usize = 3;
+    let mut groups: Vec<(Vec<T>, Vec<Str>)> = Vec::new();
+    let mut index: HashMap<String, usize> = HashMap::new();
+    for (item, node, text) in items {
+        let at = *index.entry(text).or_insert(groups.len());
+        match groups.get_mut(at) {
+            Some((items, nodes)) => {
+                items.push(item);
+                nodes.push(node);
+            }
+            None => groups.push((vec![item], vec![node])),
+        }
+    }
+    let groups = groups.into_iter().map(|(items, nodes)| {
+        let words = match nodes.as_slice() {
+            [node] => format!("node/{node}"),
+            nodes => {
+                let names = format::first(SHOWN, nodes.iter().map(Str::as_str));
+                format!("{} nodes: {names}", nodes.len())
+            }
+        };
+        (items, words)
+    });
+    groups.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_with_the_same_text_are_one_group() {
+        let items = ["a", "b", "c", "d", "e"].map(|node| {
+            let text = if node == "b" { "other" } else { "same" };
+            (node, Str::from(node), text.to_owned())
+        });
+        let expected = [
+            (
+                vec!["a", "c", "d", "e"],
+                "4 nodes: a, c, d and 1 more".to_owned(),
+            ),
+            (vec!["b"], "node/b".to_owned()),
+        ];
+        assert_eq!(alike(items), expected);
     }
 }

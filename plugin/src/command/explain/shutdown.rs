@@ -11,8 +11,7 @@ use nodelife_core::shutdown::{
 use nodelife_core::snapshot::Source;
 use nodelife_core::{format, shutdown};
 
-use super::alike::alike;
-use super::configuration;
+use super::{alike, configuration};
 use crate::cli::{
     ClusterArgs, ExplainFormat, InputArgs, KubeletArgs, NodeArgs, Output, OutputParser,
 };
@@ -31,13 +30,10 @@ Examples:
   kubectl nodelife explain shutdown worker-1 --kubelet-config kubelet.yaml
 ")]
 pub(crate) struct ShutdownArgs {
-    /// Which nodes.
     #[command(flatten)]
     pub(crate) node: NodeArgs,
-    /// Where the objects come from.
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// How the kubelets run.
     #[command(flatten)]
     pub(crate) kubelet: KubeletArgs,
     /// Format

@@ -5,10 +5,10 @@ use std::io::Write as _;
 
 use clap::Args;
 use nodelife_core::format;
+use nodelife_core::go_duration::time_limit;
 use nodelife_core::snapshot::Source;
 use nodelife_core::zone::{Settings, Zone, ZoneKey, ZoneReport, ZoneState, failures_to_partial};
 
-use crate::cli::duration::go_duration;
 use crate::cli::{ClusterArgs, ConfigzArgs, ExplainFormat, InputArgs, Output, OutputParser};
 use crate::command::input::{self, Wanted};
 use crate::exit::ExitStatus;
@@ -25,10 +25,8 @@ Examples:
   kubectl nodelife explain zones --node-eviction-rate 0.5 --large-cluster-size-threshold 20
 ")]
 pub(crate) struct ZonesArgs {
-    /// Where the nodes come from.
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// How the controller runs.
     #[command(flatten)]
     pub(crate) controller: ControllerArgs,
     /// Format
@@ -85,7 +83,7 @@ pub(super) const ALL_DISRUPTED: &str = "Every zone is in full disruption: the co
                                         it is the fault itself and taints no node.";
 
 fn whole_seconds(text: &str) -> Result<u32, String> {
-    u32::try_from(go_duration(text)?.as_secs()).map_err(|_| format!("{text} is too long"))
+    u32::try_from(time_limit(text)?.as_secs()).map_err(|_| format!("{text} is too long"))
 }
 
 fn rate(text: &str) -> Result<f32, String> {

@@ -30,7 +30,6 @@ Examples:
   kubectl nodelife maintenance watch upgrade
 ")]
 pub(crate) struct MaintenanceArgs {
-    /// Subcommand
     #[command(subcommand)]
     pub(crate) command: MaintenanceCommand,
 }

@@ -1,4 +1,3 @@
-mod advice;
 mod chain;
 mod node_agents;
 mod probe;
@@ -17,7 +16,6 @@ use crate::output::Printer;
 /// Checks an installed nodelife-webhook, and runs its policies offline
 #[derive(Debug, Args)]
 pub(crate) struct WebhookArgs {
-    /// What to do
     #[command(subcommand)]
     pub(crate) command: WebhookCommand,
 }

@@ -9,9 +9,7 @@ use jiff::Timestamp;
 use nodelife_audit::nodes::NodesReport;
 
 use crate::cli::NodesFormat;
-use crate::output::{Document, Printer};
-
-pub(crate) const KIND: &str = "NodesReport";
+use crate::output::Printer;
 
 /// How the report on nodes is shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,21 +21,16 @@ pub(crate) struct View {
 }
 
 impl View {
+    /// Prints the table, or the names.
     pub(crate) fn print(self, report: &NodesReport, printer: &mut Printer) -> anyhow::Result<()> {
-        match self.format {
-            NodesFormat::Table | NodesFormat::Wide => {
-                let now = report.taken_at.unwrap_or_else(Timestamp::now);
-                let table = table::table(report, self, now, printer.width());
-                Ok(printer.table(&table)?)
+        if self.format == NodesFormat::Name {
+            for row in &report.nodes {
+                writeln!(printer.data(), "node/{}", row.name)?;
             }
-            NodesFormat::Json => printer.json(&Document::new(KIND, report)),
-            NodesFormat::Yaml => printer.yaml(&Document::new(KIND, report)),
-            NodesFormat::Name => {
-                for row in &report.nodes {
-                    writeln!(printer.data(), "node/{}", row.name)?;
-                }
-                Ok(())
-            }
+            return Ok(());
         }
+        let now = report.taken_at.unwrap_or_else(Timestamp::now);
+        let table = table::table(report, self, now, printer.width());
+        Ok(printer.table(&table)?)
     }
 }

@@ -7,7 +7,7 @@ use nodelife_core::format::duration;
 use nodelife_core::quantity::Quantity;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::super::names::domain;
+use super::super::node_rows::domain;
 use super::View;
 use super::bar::bar;
 use crate::cli::NodesFormat;
