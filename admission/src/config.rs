@@ -253,16 +253,10 @@ pub struct TolerationPolicy {
     pub owner_kinds: Vec<String>,
     pub priority_classes: Vec<String>,
     /// Seconds on a node that is not ready; else those of the cluster.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "optional_seconds"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "optional_seconds")]
     pub not_ready_seconds: Option<i64>,
     /// Seconds on a node that is unreachable; else those of the cluster.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "optional_seconds"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "optional_seconds")]
     pub unreachable_seconds: Option<i64>,
 }
 

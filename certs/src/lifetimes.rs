@@ -7,20 +7,10 @@ use jiff::SignedDuration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
 pub struct Lifetimes {
     /// Lifetime of a CA; its successor is created at half of it.
-    #[arg(
-        id = "ca-life",
-        long = "ca-life",
-        value_name = "DURATION",
-        default_value = "8760h"
-    )]
+    #[arg(id = "ca-life", long = "ca-life", value_name = "DURATION", default_value = "8760h")]
     pub ca: SignedDuration,
     /// Lifetime of a leaf; it is renewed at two thirds of it.
-    #[arg(
-        id = "leaf-life",
-        long = "leaf-life",
-        value_name = "DURATION",
-        default_value = "720h"
-    )]
+    #[arg(id = "leaf-life", long = "leaf-life", value_name = "DURATION", default_value = "720h")]
     pub leaf: SignedDuration,
     /// How long a CA must be in every configuration before it signs.
     // The longest delay of an API server, which learns of it by a watch and does not acknowledge it, or of

@@ -20,11 +20,7 @@ pub const MASTERS_GROUP: &str = "system:masters";
 
 /// Whether the Node authorizer is in the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase",
-    tag = "state"
-)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "state")]
 pub enum NodeAuthorizer {
     /// It gave its own reason.
     On,
@@ -60,11 +56,7 @@ impl NodeAuthorizer {
 
 /// Whether the admission plugin NodeRestriction is on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase",
-    tag = "state"
-)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "state")]
 pub enum NodeRestriction {
     /// It refused, in its own words.
     On,

@@ -148,10 +148,7 @@ impl Quantity {
     }
 
     /// The value as a floating-point number: for ratios and bars, not for arithmetic.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "an approximation is what is asked for"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "an approximation is what is asked for")]
     pub fn approximate(self) -> f64 {
         self.nano as f64 / NANO as f64
     }

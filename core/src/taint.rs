@@ -145,10 +145,7 @@ pub fn toleration_time<'a>(
 /// place of another does not begin anew (`processPodOnNode`,
 /// `pkg/controller/tainteviction/taint_eviction.go`, v1.37.2). It goes where a taint is not tolerated
 /// at all, or all that are there are tolerated for ever.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "seconds of tolerations are small"
-)]
+#[expect(clippy::cast_precision_loss, reason = "seconds of tolerations are small")]
 pub fn eviction_time(taints: &[(f64, &Taint)], tolerations: &[Toleration]) -> Option<f64> {
     let mut due: Option<f64> = None;
     for (place, (at, _)) in taints.iter().enumerate() {

@@ -170,10 +170,7 @@ pub enum ZoneState {
 
 impl ZoneState {
     /// The state of a zone with so many nodes of each kind.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "float32, as Kubernetes computes it"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "float32, as Kubernetes computes it")]
     pub fn of(ready: usize, not_ready: usize, settings: &Settings) -> Self {
         let share = not_ready as f32 / (not_ready + ready) as f32;
         if ready == 0 && not_ready > 0 {

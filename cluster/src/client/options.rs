@@ -39,13 +39,7 @@ pub struct ClientOptions {
     #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
     pub user: Option<String>,
     /// The namespace scope of this request
-    #[arg(
-        long,
-        short,
-        global = true,
-        value_name = "NAME",
-        hide_short_help = true
-    )]
+    #[arg(long, short, global = true, value_name = "NAME", hide_short_help = true)]
     pub namespace: Option<String>,
     /// Address of the Kubernetes API server
     #[arg(long, short, global = true, value_name = "URL", value_hint = ValueHint::Url, hide_short_help = true)]
@@ -54,28 +48,13 @@ pub struct ClientOptions {
     #[arg(long, global = true, value_name = "TOKEN", hide_short_help = true)]
     pub token: Option<String>,
     /// User name to impersonate
-    #[arg(
-        long = "as",
-        global = true,
-        value_name = "USER",
-        hide_short_help = true
-    )]
+    #[arg(long = "as", global = true, value_name = "USER", hide_short_help = true)]
     pub impersonate: Option<String>,
     /// Group to impersonate; may be repeated
-    #[arg(
-        long = "as-group",
-        global = true,
-        value_name = "GROUP",
-        hide_short_help = true
-    )]
+    #[arg(long = "as-group", global = true, value_name = "GROUP", hide_short_help = true)]
     pub impersonate_groups: Vec<String>,
     /// UID to impersonate
-    #[arg(
-        long = "as-uid",
-        global = true,
-        value_name = "UID",
-        hide_short_help = true
-    )]
+    #[arg(long = "as-uid", global = true, value_name = "UID", hide_short_help = true)]
     pub impersonate_uid: Option<String>,
     /// Further value to impersonate, as KEY=VALUE; may be repeated
     #[arg(

@@ -32,10 +32,7 @@ pub struct MaintenanceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
     /// Ends the drain at this time, done or not.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::time::optional"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub deadline: Option<Timestamp>,
     /// How long to wait after a node before the next one starts.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,16 +74,10 @@ pub enum Approval {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Window {
     /// Nothing is changed before.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::time::optional"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub start: Option<Timestamp>,
     /// The drain ends at this time, done or not.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::time::optional"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub end: Option<Timestamp>,
     /// How long after the start, instead of an end.
     #[serde(skip_serializing_if = "Option::is_none")]

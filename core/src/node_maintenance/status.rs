@@ -46,16 +46,10 @@ pub struct MaintenanceStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Str>,
     /// When the drain began.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::time::optional"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub started_at: Option<Timestamp>,
     /// When it ended.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::time::optional"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub finished_at: Option<Timestamp>,
     /// The exit status that kubectl nodelife drain would have ended with; before the end, where it was
     /// refused.

@@ -60,10 +60,7 @@ pub struct BudgetStatus {
     /// How many are counted in all.
     pub expected_pods: i32,
     /// Pods by name whose eviction was allowed but not seen yet.
-    #[serde(
-        skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "crate::time::by_name"
-    )]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "crate::time::by_name")]
     pub disrupted_pods: BTreeMap<Str, Timestamp>,
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub conditions: Vec<Condition>,
@@ -92,10 +89,7 @@ pub enum IntOrString {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
-    #[serde(
-        skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "nullable"
-    )]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "nullable")]
     pub match_labels: Labels,
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub match_expressions: Vec<Requirement>,

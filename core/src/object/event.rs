@@ -17,16 +17,10 @@ pub struct Event {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<i64>,
     /// When it last happened.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::time::optional"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub last_timestamp: Option<Timestamp>,
     /// When it first happened, in the newer form.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::time::optional"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub event_time: Option<Timestamp>,
 }
 

@@ -34,31 +34,19 @@ pub struct Meta {
     /// Counts changes of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::time::optional"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub creation_timestamp: Option<Timestamp>,
     /// Set once deletion was asked for; for pods it includes the grace period.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::time::optional"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub deletion_timestamp: Option<Timestamp>,
     /// Seconds between the request to delete and `deletion_timestamp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
-    #[serde(
-        skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "nullable"
-    )]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "nullable")]
     pub labels: Labels,
     /// Annotations; decoders leave out `kubectl.kubernetes.io/last-applied-configuration`, and of pods
     /// what nothing reads (`pod_annotations`).
-    #[serde(
-        skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "nullable"
-    )]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "nullable")]
     pub annotations: Annotations,
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub owner_references: Shared<Vec<OwnerReference>>,

@@ -46,10 +46,7 @@ pub struct Taint {
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: Str,
     /// When it was put there, where the one who did it said so.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::time::optional"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub time_added: Option<Timestamp>,
 }
 
@@ -101,15 +98,9 @@ pub struct NodeCondition {
     pub reason: Str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub message: Str,
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::time::optional"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub last_heartbeat_time: Option<Timestamp>,
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::time::optional"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub last_transition_time: Option<Timestamp>,
 }
 

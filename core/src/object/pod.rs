@@ -64,18 +64,12 @@ pub struct PodSpec {
     #[serde(skip_serializing_if = "str::is_empty")]
     pub service_account_name: Str,
     /// `OnFailure` or `Never`; empty for `Always`, the default.
-    #[serde(
-        skip_serializing_if = "str::is_empty",
-        deserialize_with = "unless_always"
-    )]
+    #[serde(skip_serializing_if = "str::is_empty", deserialize_with = "unless_always")]
     pub restart_policy: Str,
     /// Seconds between the request to stop and the kill.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub termination_grace_period_seconds: Option<i64>,
-    #[serde(
-        skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "nullable"
-    )]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "nullable")]
     pub node_selector: Labels,
     /// Affinity to nodes and pods.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,10 +85,7 @@ pub struct PodSpec {
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub init_containers: Shared<Vec<Container>>,
     /// The resources of the sandbox itself.
-    #[serde(
-        skip_serializing_if = "ResourceList::is_empty",
-        deserialize_with = "quantities"
-    )]
+    #[serde(skip_serializing_if = "ResourceList::is_empty", deserialize_with = "quantities")]
     pub overhead: ResourceList,
     /// Resources of the pod as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,10 +132,7 @@ pub struct SpreadConstraint {
     pub match_label_keys: Vec<Str>,
 }
 
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "what serde calls it with"
-)]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "what serde calls it with")]
 fn is_zero(number: &i32) -> bool {
     *number == 0
 }
@@ -173,11 +161,7 @@ pub struct Toleration {
 pub struct Container {
     pub name: Str,
     /// The version in the tag of its image, if that is one of Kubernetes: for its own components.
-    #[serde(
-        alias = "image",
-        skip_serializing_if = "Option::is_none",
-        with = "image_version"
-    )]
+    #[serde(alias = "image", skip_serializing_if = "Option::is_none", with = "image_version")]
     pub image_version: Option<Version>,
     #[serde(deserialize_with = "nullable")]
     pub resources: ContainerResources,
@@ -185,10 +169,7 @@ pub struct Container {
     #[serde(skip_serializing_if = "str::is_empty")]
     pub restart_policy: Str,
     /// The ports that it takes of its node.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "of_the_node"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "of_the_node")]
     pub ports: Vec<HostPort>,
 }
 
@@ -215,16 +196,10 @@ fn of_the_node<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<HostPort
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerResources {
     /// The amounts that the scheduler counts.
-    #[serde(
-        skip_serializing_if = "ResourceList::is_empty",
-        deserialize_with = "quantities"
-    )]
+    #[serde(skip_serializing_if = "ResourceList::is_empty", deserialize_with = "quantities")]
     pub requests: ResourceList,
     /// The amounts that the kernel enforces.
-    #[serde(
-        skip_serializing_if = "ResourceList::is_empty",
-        deserialize_with = "quantities"
-    )]
+    #[serde(skip_serializing_if = "ResourceList::is_empty", deserialize_with = "quantities")]
     pub limits: ResourceList,
 }
 
@@ -285,10 +260,7 @@ pub struct PodStatus {
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub conditions: Vec<PodCondition>,
     /// When the kubelet took it up.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::time::optional"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub start_time: Option<Timestamp>,
 }
 
@@ -302,10 +274,7 @@ pub struct PodCondition {
     pub status: Str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: Str,
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::time::optional"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub last_transition_time: Option<Timestamp>,
 }
 

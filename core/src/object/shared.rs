@@ -69,10 +69,7 @@ impl<T> FromIterator<T> for Shared<Vec<T>> {
     }
 }
 
-#[expect(
-    clippy::into_iter_without_iter,
-    reason = "`iter` is the collection's own"
-)]
+#[expect(clippy::into_iter_without_iter, reason = "`iter` is the collection's own")]
 impl<'a, T> IntoIterator for &'a Shared<T>
 where
     &'a T: IntoIterator,

@@ -83,10 +83,7 @@ pub struct VolumeAttachmentStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VolumeError {
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::time::optional"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub time: Option<Timestamp>,
     #[serde(deserialize_with = "nullable")]
     pub message: Str,

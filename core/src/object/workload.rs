@@ -43,19 +43,13 @@ pub struct WorkloadSpec {
     pub replicas: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
-    #[serde(
-        skip_serializing_if = "PodTemplate::is_empty",
-        deserialize_with = "nullable"
-    )]
+    #[serde(skip_serializing_if = "PodTemplate::is_empty", deserialize_with = "nullable")]
     pub template: PodTemplate,
     /// How many failed pods a Job survives; absent means 6.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff_limit: Option<i32>,
     /// How a Job takes the failure of a pod.
-    #[serde(
-        skip_serializing_if = "PodFailurePolicy::is_empty",
-        deserialize_with = "nullable"
-    )]
+    #[serde(skip_serializing_if = "PodFailurePolicy::is_empty", deserialize_with = "nullable")]
     pub pod_failure_policy: PodFailurePolicy,
 }
 
@@ -94,10 +88,7 @@ pub struct PodFailureCondition {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodTemplate {
-    #[serde(
-        skip_serializing_if = "PodTemplateMeta::is_empty",
-        deserialize_with = "nullable"
-    )]
+    #[serde(skip_serializing_if = "PodTemplateMeta::is_empty", deserialize_with = "nullable")]
     pub metadata: PodTemplateMeta,
     pub spec: PodTemplateSpec,
 }

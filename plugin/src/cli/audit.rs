@@ -85,12 +85,7 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) baseline: Option<PathBuf>,
     /// Show these labels of the node as columns of the table
-    #[arg(
-        long = "label-columns",
-        short = 'L',
-        value_name = "LABEL",
-        value_delimiter = ','
-    )]
+    #[arg(long = "label-columns", short = 'L', value_name = "LABEL", value_delimiter = ',')]
     pub(crate) label_columns: Vec<String>,
     /// Print one table for each value of this node label
     #[arg(long, value_name = "LABEL")]

@@ -12,12 +12,7 @@ use clap::{Parser, Subcommand};
 
 /// The admission webhook of nodelife.
 #[derive(Debug, Parser)]
-#[command(
-    name = "nodelife-webhook",
-    version,
-    about,
-    disable_help_subcommand = true
-)]
+#[command(name = "nodelife-webhook", version, about, disable_help_subcommand = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -51,12 +51,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
     /// Common name of the API servers' client certificates.
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "kube-apiserver",
-        requires = "client_ca"
-    )]
+    #[arg(long, value_name = "NAME", default_value = "kube-apiserver", requires = "client_ca")]
     client_name: String,
     /// Kubeconfig for lookups; default: the Pod's ServiceAccount, if there is one.
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
