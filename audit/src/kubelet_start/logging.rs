@@ -110,6 +110,7 @@ fn tracing(subject: Input<'_>, refusals: &mut Vec<String>) {
 }
 
 /// Whether it is a URL of a scheme that gRPC resolves; without `//` it is the name of a host.
+/// Mirrors `validateEndpoint` (`component-base/tracing/api/v1/config.go`) and `url.Parse` of Go.
 fn is_target(endpoint: &str) -> bool {
     let endpoint = if endpoint.contains("//") {
         endpoint.to_owned()

@@ -140,7 +140,8 @@ pub(super) fn is_known(name: &str) -> bool {
     all().any(|rule| names(name, rule.id)) || removed(name).is_some()
 }
 
-/// A line for each: its id, and the reason for which the rule was removed.
+/// A line for each rule that the audit no longer has: its id, and the reason for which it was removed.
+/// Command lines and configuration files may still name it, and no other rule gets its id.
 const REMOVED: &str = include_str!("removed.txt");
 
 /// Why the rule with this id was removed; none for any other name.

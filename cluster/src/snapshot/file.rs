@@ -441,7 +441,7 @@ fn gzip_error(path: &Path, error: &io::Error) -> FileError {
     }
 }
 
-/// Whether the name is that of an archive.
+/// Whether the name is that of an archive: bundles of troubleshoot, must-gather and `sos` come so.
 fn is_archive(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     [".tar", ".tar.gz", ".tgz"]

@@ -253,8 +253,8 @@ fn configurations_at(
     .boxed()
 }
 
-/// The selection of the file; everything without one. Its outputs and its exit status do not concern
-/// the controller.
+/// The selection of the configuration file, as `kubectl nodelife audit --config` takes it; everything
+/// without one. Its outputs and its exit status do not concern the controller.
 pub(crate) fn selection(file: Option<&Path>) -> anyhow::Result<Selection> {
     let Some(path) = file else {
         return Ok(Selection::default());

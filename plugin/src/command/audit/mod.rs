@@ -25,6 +25,7 @@ pub(crate) async fn run(
     run.one(cluster, printer).await
 }
 
+/// Checks that no two reports go to one place.
 pub(super) fn check_outputs(outputs: &[AuditOutput]) -> Result<(), UsageError> {
     for (i, output) in outputs.iter().enumerate() {
         let mut earlier = outputs.iter().take(i);
