@@ -32,7 +32,7 @@ use crate::listing::{Listing, Object};
 use crate::request::{Call, NO_OBSERVER};
 use crate::retry::{Backoff, spread};
 use crate::watch_state::WatchState;
-use crate::wire::{DecodeError, Encoding, Event, Outline};
+use crate::wire::{DecodeError, Encoding, Event, Outline, Sharing};
 
 /// For how long a server may keep a stream open, before a spread that keeps many
 /// clients from coming back at once. client-go: 5 to 10 minutes (v0.36.3,
@@ -252,6 +252,7 @@ impl<T: Object> Follower<T> {
         };
         let mut frames = Frames::new(response.into_body());
         let mut initial = version.is_empty().then(BTreeMap::new);
+        let mut sharing = Sharing::default();
         let mut unreadable = Vec::new();
         loop {
             self.state.heard();
@@ -265,7 +266,8 @@ impl<T: Object> Follower<T> {
             let decoded = self.read(&call, &event)?;
             let update = match (decoded.update, &mut initial) {
                 // Changes may come before all was sent.
-                (Some(Update::Applied(object)), Some(initial)) => {
+                (Some(Update::Applied(mut object)), Some(initial)) => {
+                    object.share(&mut sharing);
                     initial.insert(object.metadata().uid.clone(), object);
                     None
                 }
@@ -283,6 +285,7 @@ impl<T: Object> Follower<T> {
             if decoded.initial_events_end
                 && let Some(all) = initial.take()
             {
+                sharing = Sharing::default();
                 let all = all.into_values().collect();
                 self.send_all(all, std::mem::take(&mut unreadable)).await?;
             }

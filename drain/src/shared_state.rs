@@ -6,19 +6,18 @@ use std::time::Duration;
 
 use nodelife_cluster::SharedWatches;
 use nodelife_core::disruption::BudgetKey;
-use nodelife_core::text::Str;
 use nodelife_drain_plan::{EvictionResult, MAX_IN_FLIGHT, Throttle};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
-use crate::executor::blocked::NamespacePods;
+use crate::executor::blocked::BudgetPods;
 use crate::view::surroundings::{Shared, SharedPods};
 
 /// How many drains are prepared at once: each reads what concerns its pods, and plans over all pods.
-const MAX_PREPARED: usize = 4;
+const MAX_PREPARED: usize = 2;
 
 /// For how long a plan waits for those of other drains, which may hang.
-const LONGEST_WAIT_TO_PREPARE: Duration = Duration::from_secs(10);
+const LONGEST_WAIT_TO_PREPARE: Duration = Duration::from_secs(30);
 
 /// For how long an eviction waits for those of other drains, which may hang: what it was decided by may change.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
@@ -28,8 +27,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 pub struct SharedState {
     pub(crate) watches: SharedWatches,
     pub(crate) pods: SharedPods,
-    /// What is said of blocked budgets, by namespace.
-    pub(crate) blocked: Shared<Str, NamespacePods>,
+    /// The pods of blocked budgets.
+    pub(crate) blocked: Shared<BudgetKey, BudgetPods>,
     plans: Semaphore,
     evictions: Semaphore,
     turns: Mutex<BTreeMap<BudgetKey, Arc<Turn>>>,

@@ -43,8 +43,8 @@ use super::options::{DrainOptions, InUse, Share};
 use super::store::Store;
 use super::verdict::SkipReason;
 use ledger::Ledger;
-use nodelife_core::disruption::{BudgetKey, UnhealthyPod};
-use nodelife_core::object::{Pod, VolumeAttachment};
+use nodelife_core::disruption::BudgetKey;
+use nodelife_core::object::{Budget, VolumeAttachment};
 use nodelife_core::text::Str;
 use nodes::Nodes;
 use replicas::ReadyCounts;
@@ -150,15 +150,9 @@ impl DrainMachine {
         self.nodes.in_use()
     }
 
-    /// The pods that this budget has to do without. `pods`: all of its namespace.
-    pub fn unhealthy_pods(
-        &self,
-        budget: &BudgetKey,
-        pods: &[Pod],
-        now: Timestamp,
-    ) -> Vec<UnhealthyPod> {
-        let budget = self.store.budgets.get(budget);
-        budget.map_or_else(Vec::new, |budget| budget.unhealthy_pods(pods, now))
+    /// The budget as it was seen last.
+    pub fn budget(&self, key: &BudgetKey) -> Option<&Budget> {
+        self.store.budgets.get(key)
     }
 
     pub fn can_read_budgets(&self) -> bool {

@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nodelife_cluster::{ApiError, Cluster};
+use nodelife_cluster::list::ListFilter;
+use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::disruption::{BudgetKey, BudgetRefusal};
-use nodelife_core::object::Pod;
+use nodelife_core::object::{Budget, LabelSelector, Pod};
 use nodelife_core::text::Str;
 use tokio::task::JoinSet;
 
-use crate::shared_state::SharedState;
-
 use super::requests::scheduling_messages;
+use crate::shared_state::SharedState;
+use crate::view::in_namespace;
 
 /// The budgets that let nothing go, and the lists of their pods that are on their way; dropped,
 /// and so cancelled, with the drain.
@@ -20,54 +21,62 @@ pub(super) struct BlockedBudgets {
     reported: BTreeSet<BudgetKey>,
     /// What the scheduler says of pods that budgets lack, while these refuse evictions for the same reason.
     pub(super) unscheduled: Unscheduled,
-    pending: JoinSet<BudgetPods>,
+    pending: JoinSet<Listed>,
 }
 
 pub(crate) type Unscheduled = BTreeMap<BudgetKey, (BudgetRefusal, String)>;
 
-pub(super) type BudgetPods = (BudgetKey, Result<Arc<NamespacePods>, ApiError>);
+pub(super) type Listed = (BudgetKey, Result<Arc<BudgetPods>, ApiError>);
 
+/// The pods of a budget.
 #[derive(Debug, Default)]
-pub(crate) struct NamespacePods {
-    pub(super) pods: Arc<Vec<Pod>>,
+pub(crate) struct BudgetPods {
+    pub(super) pods: Vec<Pod>,
     /// The scheduler's words on the first of those that wait for a node, by name.
     pub(super) pending: BTreeMap<Str, String>,
 }
 
 /// Of how many pods the scheduler's words are read.
-const MAX_PENDING: usize = 10;
+const MAX_PENDING: usize = 5;
 
 async fn pods_of(
     cluster: &Cluster,
     process: &SharedState,
-    namespace: &Str,
-) -> Result<Arc<NamespacePods>, ApiError> {
+    budget: &BudgetKey,
+    selector: String,
+) -> Result<Arc<BudgetPods>, ApiError> {
     let read = async {
-        let pods = process.pods.of(cluster, namespace).await?;
+        let filter = ListFilter {
+            labels: Some(selector).filter(|selector| !selector.is_empty()),
+            ..in_namespace(&budget.namespace)
+        };
+        let pods = cluster.list(&listing::PODS, &filter, |_| {}).await?.items;
         let pending = scheduling_messages(cluster, &pods, MAX_PENDING).await?;
         let by_name = pending
             .into_iter()
             .map(|(pod, words)| (pod.name.clone(), words));
         let pending = by_name.collect();
-        Ok(NamespacePods { pods, pending })
+        Ok(BudgetPods { pods, pending })
     };
-    process.blocked.share(namespace.clone(), read).await
+    process.blocked.share(budget.clone(), read).await
 }
 
 impl BlockedBudgets {
-    /// Reads the pods of the budget's namespace, once for each budget.
-    pub(super) fn ask(&mut self, cluster: Cluster, process: Arc<SharedState>, budget: BudgetKey) {
-        if !self.reported.insert(budget.clone()) {
+    /// Reads the pods that the budget selects, once for each budget.
+    pub(super) fn ask(&mut self, cluster: Cluster, process: Arc<SharedState>, budget: &Budget) {
+        if !self.reported.insert(budget.key()) {
             return;
         }
+        let (selector, budget) = (budget.spec.selector.as_ref(), budget.key());
+        let selector = selector.map(LabelSelector::to_string).unwrap_or_default();
         self.pending.spawn(async move {
-            let pods = pods_of(&cluster, &process, &budget.namespace).await;
+            let pods = pods_of(&cluster, &process, &budget, selector).await;
             (budget, pods)
         });
     }
 
     /// The next list that came. May be cancelled without losing one.
-    pub(super) async fn next(&mut self) -> Option<BudgetPods> {
+    pub(super) async fn next(&mut self) -> Option<Listed> {
         loop {
             match self.pending.join_next().await? {
                 Ok(pending) => return Some(pending),

@@ -9,7 +9,7 @@ use nodelife_core::format::count;
 use nodelife_drain_plan::{DrainEvent, Tracked};
 
 use super::Executor;
-use super::blocked::BudgetPods;
+use super::blocked::Listed;
 use crate::events::EventReason;
 use crate::sentences::warn_budgets_unreadable;
 
@@ -54,10 +54,10 @@ impl Executor<'_> {
             // Which pods a budget counts that is not seen is not known.
             if let Some((blocked, budget)) = tracked.budget_block()
                 && blocked.unreadable_budget().is_none()
+                && let Some(budget) = self.machine.budget(budget)
             {
                 let process = Arc::clone(&self.options.process);
-                self.blocked
-                    .ask(self.cluster.clone(), process, budget.clone());
+                self.blocked.ask(self.cluster.clone(), process, budget);
             }
         }
     }
@@ -70,13 +70,14 @@ impl Executor<'_> {
         }
     }
 
-    pub(super) fn report_unhealthy(&mut self, (budget, pods): BudgetPods) {
+    pub(super) fn report_unhealthy(&mut self, (budget, pods): Listed) {
         let pods = match pods {
             Ok(pods) => pods,
             Err(error) => return tracing::debug!(%budget, %error, "failed to list its pods"),
         };
         let now = self.now();
-        let unhealthy = self.machine.unhealthy_pods(&budget, &pods.pods, now);
+        let seen = self.machine.budget(&budget);
+        let unhealthy = seen.map_or_else(Vec::new, |seen| seen.unhealthy_pods(&pods.pods, now));
         if unhealthy.is_empty() {
             return;
         }
