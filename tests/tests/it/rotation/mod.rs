@@ -37,8 +37,9 @@ const FAST: [&str; 10] = [
 /// Seconds for a call, the longest that there is.
 const PATIENT: u8 = 30;
 
-/// Repairs have to be done within this time.
-const REPAIR: Duration = Duration::from_secs(5);
+/// Repairs have to be done within this time, on a machine that is busy with other tests: a pass takes 20 s at
+/// most.
+const REPAIR: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_fails_during_renewal_upgrade_and_rotation() {
