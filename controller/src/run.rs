@@ -15,7 +15,7 @@ use crate::arguments::Arguments;
 use crate::audit::{self, AuditPart};
 use crate::health::{Health, LeaderStatus, new_registry, router};
 use crate::leader::Election;
-use crate::maintenance::MaintenancePart;
+use crate::maintenance::{GateAudit, MaintenancePart};
 use crate::part::Parts;
 use crate::watches::Watches;
 
@@ -38,16 +38,23 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 /// The parts that the flags choose.
 fn parts(arguments: &Arguments, registry: &mut Registry) -> anyhow::Result<Parts> {
     let mut parts = Parts::new();
+    let mut running = None;
     if arguments.audit {
         let audit = AuditPart::new(
             arguments.audit_config.as_deref(),
             arguments.audit_configz,
             registry,
         )?;
+        running = Some(GateAudit::Running(audit.last()));
         parts.push(Arc::new(audit));
     }
     if arguments.maintenance {
-        let audit = audit::selection(arguments.audit_config.as_deref())?;
+        let audit = if let Some(running) = running {
+            running
+        } else {
+            let rules = audit::selection(arguments.audit_config.as_deref())?;
+            GateAudit::Own(Arc::new(rules))
+        };
         parts.push(Arc::new(MaintenancePart::new(audit, registry)));
     }
     Ok(parts)

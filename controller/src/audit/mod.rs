@@ -20,7 +20,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::future::pending;
 use std::path::Path;
@@ -30,10 +30,11 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use nodelife_audit::{AuditReport, Selection};
+use nodelife_audit::{AuditReport, Finding, Selection, Severity};
 use nodelife_cluster::snapshot::collect;
 use nodelife_cluster::{ApiError, Cluster, Configz};
 use nodelife_core::snapshot::{Snapshot, Source};
+use nodelife_core::text::Str;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -65,8 +66,15 @@ const FACTS_AGAIN: Duration = Duration::from_secs(5);
 /// silent: what a second audit finds is news.
 const FIRST_CONFIGURATIONS: Duration = Duration::from_mins(1);
 
+/// The errors about each node and its pods, or why nodes could not be judged.
+pub(crate) type NodeErrors = Result<BTreeMap<Str, Vec<String>>, String>;
+
+/// When the last audit began, and its errors.
+pub(crate) type LastAudit = Option<(Instant, NodeErrors)>;
+
 pub struct AuditPart {
     selection: Selection,
+    last: watch::Sender<LastAudit>,
     /// Whether the kubelets are asked for their configurations.
     configz: bool,
     metrics: AuditMetrics,
@@ -83,9 +91,15 @@ impl AuditPart {
         registry.register_collector(Box::new(metrics.clone()));
         Ok(Self {
             selection: selection(config)?,
+            last: watch::Sender::default(),
             configz,
             metrics,
         })
+    }
+
+    /// Where each audit is seen that is done.
+    pub(crate) fn last(&self) -> watch::Receiver<LastAudit> {
+        self.last.subscribe()
     }
 
     async fn audit(
@@ -159,6 +173,8 @@ impl AuditPart {
         let contents = store.judge(now, |snapshot| {
             let audit = nodelife_audit::audit(snapshot, &self.selection, now);
             events.record(&audit.findings, snapshot);
+            let errors = node_errors(&audit.findings, snapshot);
+            self.last.send_replace(Some((begun, errors)));
             let took = begun.elapsed();
             let report = AuditReport::new(snapshot, snapshot.nodes.len(), audit, |_| false);
             self.metrics
@@ -204,6 +220,42 @@ impl Part for AuditPart {
         }
         .boxed()
     }
+}
+
+/// The errors about each node and its pods, as sentences.
+pub(crate) fn node_errors(findings: &[Finding], snapshot: &Snapshot) -> NodeErrors {
+    if let Some(why) = snapshot.missing.get(&Source::Nodes) {
+        return Err(format!("the audit could not read the nodes: {why}"));
+    }
+    let mut nodes = BTreeMap::new();
+    let mut pods: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
+    for found in findings
+        .iter()
+        .filter(|one| one.severity == Severity::Error)
+    {
+        let (subject, text) = (&found.subject, format!("{}: {}", found.rule, found.message));
+        match (subject.kind.as_str(), &subject.namespace) {
+            ("Node", _) => nodes
+                .entry(subject.name.clone())
+                .or_insert_with(Vec::new)
+                .push(text),
+            ("Pod", Some(namespace)) => pods
+                .entry((namespace, &subject.name))
+                .or_default()
+                .push(text),
+            _ => {}
+        }
+    }
+    for pod in &snapshot.pods {
+        let meta = &pod.metadata;
+        if let Some(errors) = pods.remove(&(meta.namespace.as_str(), meta.name.as_str())) {
+            nodes
+                .entry(pod.spec.node_name.clone())
+                .or_default()
+                .extend(errors);
+        }
+    }
+    Ok(nodes)
 }
 
 struct ClearAtEnd<'a>(&'a AuditMetrics);

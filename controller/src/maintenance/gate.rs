@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use nodelife_audit::{Finding, Selection, Severity, all, audit};
+use nodelife_audit::{Selection, all, audit};
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::snapshot::collect;
 use nodelife_cluster::watch::Update;
@@ -15,10 +15,13 @@ use nodelife_cluster::{Cluster, Configz, listing};
 use nodelife_core::format;
 use nodelife_core::node_maintenance::GateCondition;
 use nodelife_core::object::Node;
-use nodelife_core::snapshot::{Snapshot, Source};
+use nodelife_core::snapshot::Source;
 use nodelife_core::text::Str;
 use nodelife_drain::{Gate, GateLines};
+use tokio::sync::watch;
 use tokio::time::Instant;
+
+use crate::audit::{LastAudit, node_errors};
 
 /// When the drain of each node began, and when it ended, if that was written yet.
 pub(super) type Begun = Arc<Mutex<BTreeMap<Str, (Timestamp, Option<Timestamp>)>>>;
@@ -106,15 +109,54 @@ impl Gate for ConditionGate {
     }
 }
 
-/// Between two audits: each lists the cluster.
+/// Between two looks: an audit of the gate's own lists the cluster.
 const PAUSE: Duration = Duration::from_secs(15);
 
 /// How many findings a sentence has.
 const SHOWN: usize = 3;
 
+/// Where the errors of `gate.audit` come from.
+#[derive(Clone, Debug)]
+pub(crate) enum GateAudit {
+    /// The audit part, which runs in this process.
+    Running(watch::Receiver<LastAudit>),
+    /// None runs: by these rules the gate audits the cluster itself.
+    Own(Arc<Selection>),
+}
+
+impl GateAudit {
+    /// The errors of an audit that begins from now on, about the node and its pods, as a sentence; empty if
+    /// there are none. Or why the audit failed.
+    async fn errors(&mut self, cluster: &Cluster, node: &Str) -> Result<String, String> {
+        let errors = match self {
+            Self::Running(last) => {
+                let asked = Instant::now();
+                let is_new = |last: &LastAudit| last.as_ref().is_some_and(|(at, _)| *at >= asked);
+                let last = last.wait_for(is_new).await;
+                let last = last.map_err(|_| "the audit has ended".to_owned())?;
+                last.as_ref().map(|(_, errors)| errors.clone())
+            }
+            Self::Own(selection) => {
+                let sources: BTreeSet<Source> = all()
+                    .filter(|rule| selection.wants(rule.id))
+                    .flat_map(|rule| rule.sources.iter().copied())
+                    .filter(|source| !source.is_asked_for_apart())
+                    .collect();
+                let snapshot = collect(cluster, &sources, Configz::Proxy, |_| {}).await;
+                let snapshot = snapshot.map_err(|error| format!("the audit failed: {error}"))?;
+                let audit = audit(&snapshot, selection, cluster.clock().now());
+                Some(node_errors(&audit.findings, &snapshot))
+            }
+        };
+        let errors = errors.transpose()?.unwrap_or_default();
+        let errors = errors.get(node).into_iter().flatten();
+        Ok(format::first(SHOWN, errors.map(String::as_str)))
+    }
+}
+
 pub(super) struct AuditGate {
     pub(super) cluster: Cluster,
-    pub(super) selection: Arc<Selection>,
+    pub(super) audit: GateAudit,
     pub(super) time: GateTime,
 }
 
@@ -131,14 +173,11 @@ impl Gate for AuditGate {
     ) -> BoxFuture<'static, Result<(), String>> {
         let cluster = self.cluster.clone();
         let end = Instant::now() + self.time.left(&node, cluster.clock().now());
-        let selection = Selection {
-            nodes: vec![node.clone()],
-            ..Selection::clone(&self.selection)
-        };
+        let mut audit = self.audit.clone();
         Box::pin(async move {
             let mut told = String::new();
             loop {
-                let look = errors(&cluster, &selection, &node);
+                let look = audit.errors(&cluster, &node);
                 let Ok(found) = tokio::time::timeout_at(end, look).await else {
                     return Err(format!(
                         "the audit has not ended within the timeout: {told}"
@@ -158,43 +197,6 @@ impl Gate for AuditGate {
                 tokio::time::sleep(PAUSE).await;
             }
         })
-    }
-}
-
-/// The errors about the node and its pods, as a sentence; empty if there are none. Or why the audit
-/// failed.
-async fn errors(cluster: &Cluster, selection: &Selection, node: &Str) -> Result<String, String> {
-    let sources: BTreeSet<Source> = all()
-        .filter(|rule| selection.wants(rule.id))
-        .flat_map(|rule| rule.sources.iter().copied())
-        .filter(|source| !source.is_asked_for_apart())
-        .collect();
-    let snapshot = collect(cluster, &sources, Configz::Proxy, |_| {}).await;
-    let snapshot = snapshot.map_err(|error| format!("the audit failed: {error}"))?;
-    if let Some(why) = snapshot.missing.get(&Source::Nodes) {
-        return Err(format!("the audit could not read the nodes: {why}"));
-    }
-    let audit = audit(&snapshot, selection, cluster.clock().now());
-    let errors = audit.findings.iter();
-    let errors = errors.filter(|found| found.severity == Severity::Error);
-    let errors = errors.filter(|found| is_about(found, &snapshot, node));
-    let errors: Vec<String> = errors
-        .map(|found| format!("{}: {}", found.rule, found.message))
-        .collect();
-    Ok(format::first(SHOWN, errors.iter().map(String::as_str)))
-}
-
-fn is_about(finding: &Finding, snapshot: &Snapshot, node: &Str) -> bool {
-    let subject = &finding.subject;
-    match subject.kind.as_str() {
-        "Node" => subject.name == *node,
-        "Pod" => snapshot.pods.iter().any(|pod| {
-            let meta = &pod.metadata;
-            pod.spec.node_name == *node
-                && meta.name == subject.name
-                && Some(&meta.namespace) == subject.namespace.as_ref()
-        }),
-        _ => false,
     }
 }
 

@@ -21,7 +21,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::future::BoxFuture;
-use nodelife_audit::Selection;
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::listing;
 use nodelife_cluster::watch::{Update, Watch};
@@ -33,6 +32,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::part::{Part, Term};
+pub(crate) use gate::GateAudit;
 use metrics::MaintenanceMetrics;
 use reservations::Reservations;
 use worker::{Seen, Worker};
@@ -46,20 +46,16 @@ const RESTART: Duration = Duration::from_secs(5);
 /// Carries out NodeMaintenance objects.
 #[derive(Debug)]
 pub struct MaintenancePart {
-    /// The rules that `gate.audit` checks.
-    audit: Arc<Selection>,
+    audit: GateAudit,
     metrics: MaintenanceMetrics,
 }
 
 impl MaintenancePart {
-    /// Registers its metrics. `audit`: the rules that `gate.audit` checks.
-    pub fn new(audit: Selection, registry: &mut Registry) -> Self {
+    /// Registers its metrics.
+    pub(crate) fn new(audit: GateAudit, registry: &mut Registry) -> Self {
         let metrics = MaintenanceMetrics::default();
         registry.register_collector(Box::new(metrics.clone()));
-        Self {
-            audit: Arc::new(audit),
-            metrics,
-        }
+        Self { audit, metrics }
     }
 }
 

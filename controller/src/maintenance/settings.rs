@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use nodelife_audit::Selection;
 use nodelife_cluster::Cluster;
 use nodelife_core::go_duration::TimeLimit;
 use nodelife_core::node_maintenance::{AuditGateSpec, MaintenanceSpec};
@@ -12,7 +11,7 @@ use nodelife_core::object::LabelSelector;
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainRequest, DrainSettings, Gate};
 
-use super::gate::{AuditGate, Begun, ConditionGate, GateTime};
+use super::gate::{AuditGate, Begun, ConditionGate, GateAudit, GateTime};
 
 /// How long a gate waits that says nothing else.
 const GATE_TIMEOUT: Duration = Duration::from_mins(10);
@@ -21,7 +20,7 @@ const GATE_TIMEOUT: Duration = Duration::from_mins(10);
 pub(super) fn request(
     spec: &MaintenanceSpec,
     cluster: &Cluster,
-    (audit, begun): (&Arc<Selection>, &Begun),
+    (audit, begun): (&GateAudit, &Begun),
 ) -> Result<DrainRequest, String> {
     // The schema refuses it, too; an object may be older than the rule.
     if spec
@@ -63,7 +62,7 @@ pub(super) fn times(
 fn gate(
     spec: &MaintenanceSpec,
     cluster: &Cluster,
-    (audit, begun): (&Arc<Selection>, &Begun),
+    (audit, begun): (&GateAudit, &Begun),
 ) -> Result<Option<Arc<dyn Gate>>, String> {
     let Some(gate) = &spec.gate else {
         return Ok(None);
@@ -82,7 +81,7 @@ fn gate(
         }))),
         (None, Some(AuditGateSpec::NoErrors)) => Ok(Some(Arc::new(AuditGate {
             cluster,
-            selection: Arc::clone(audit),
+            audit: audit.clone(),
             time,
         }))),
         _ => Err("gate: give either nodeCondition or audit".to_owned()),

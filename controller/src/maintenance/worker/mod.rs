@@ -17,7 +17,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
-use nodelife_audit::Selection;
 use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::node_maintenance::{
     MaintenanceStatus, NodeMaintenance, NodeState, NodeStatus, condition,
@@ -30,7 +29,7 @@ use tokio::sync::{SemaphorePermit, mpsc, watch};
 use tokio::time::Instant;
 
 use super::events::MaintenanceEvents;
-use super::gate::Begun;
+use super::gate::{Begun, GateAudit};
 use super::reporter::StatusReporter;
 use super::reservations::{Limits, Reservation, Reservations, Taken, Wait};
 use super::settings::{request, times};
@@ -69,8 +68,7 @@ pub(super) struct Worker {
     /// Whether it has begun nothing, and nothing that it can begin is known: its writes wait for their turn.
     waits: bool,
     seen: watch::Receiver<Seen>,
-    /// The rules that the gate of an audit checks.
-    audit: Arc<Selection>,
+    audit: GateAudit,
     reservation: Reservation,
     nodes_changed: watch::Receiver<()>,
     /// As the status has it, for the gate.
@@ -102,7 +100,7 @@ impl Worker {
     pub(super) fn new(
         object: NodeMaintenance,
         seen: watch::Receiver<Seen>,
-        (reservations, audit): (&Arc<Reservations>, &Arc<Selection>),
+        (reservations, audit): (&Arc<Reservations>, &GateAudit),
         term: &Term,
     ) -> Self {
         let worker = Self {
@@ -112,7 +110,7 @@ impl Worker {
             is_overwritten: false,
             waits: true,
             seen,
-            audit: Arc::clone(audit),
+            audit: audit.clone(),
             reservation: Reservation::new(reservations, object.metadata.uid.clone()),
             nodes_changed: reservations.changes(),
             begun: Begun::default(),

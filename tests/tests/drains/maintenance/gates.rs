@@ -89,32 +89,41 @@ async fn an_audit_without_errors_lets_the_next_one_start() {
         NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
     }
     let before = scene.settled_specs(&["a", "b"]).await;
-    let controller = scene.start("one");
-    let spec = json!({"nodes": ["a", "b"], "gate": {"audit": "NoErrors", "timeout": "1m"}});
-    scene.create("clean", &spec).await;
-    assert_eq!(scene.wait_for_end("clean").await, 0);
-    scene.cancel("clean").await;
-    scene.are_given_back(&before).await;
+    // By the audit that runs in the controller, and without one.
+    for flags in [&[][..], &["--audit=false"]] {
+        let controller = scene.start_with("one", flags);
+        let spec = json!({"nodes": ["a", "b"], "gate": {"audit": "NoErrors", "timeout": "1m"}});
+        scene.create("clean", &spec).await;
+        assert_eq!(scene.wait_for_end("clean").await, 0);
+        scene.cancel("clean").await;
+        scene.are_given_back(&before).await;
 
-    // NL-LBL-002: an error about the first node.
-    let differ = [
-        "label",
-        "node",
-        "a",
-        "failure-domain.beta.kubernetes.io/zone=x",
-        "topology.kubernetes.io/zone=y",
-    ];
-    scene.kubectl.run(differ).await.unwrap().success().unwrap();
-    let spec = json!({"nodes": ["a", "b"], "gate": {"audit": "NoErrors", "timeout": "10s"}});
-    scene.create("faulty", &spec).await;
-    assert_eq!(scene.wait_for_end("faulty").await, 1);
-    assert_eq!(scene.node_state("faulty", "b").await.unwrap(), "NotDrained");
-    assert!(!scene.is_cordoned("b").await);
-    let ended = scene.condition("faulty", "Drained").await.unwrap();
-    let told = ended["message"].as_str().unwrap();
-    assert!(told.contains("NL-LBL-002"), "{told}");
-    scene.cancel("faulty").await;
-    scene.are_given_back(&before).await;
+        // NL-LBL-002: an error about the first node.
+        let differ = [
+            "label",
+            "node",
+            "a",
+            "failure-domain.beta.kubernetes.io/zone=x",
+            "topology.kubernetes.io/zone=y",
+        ];
+        scene.kubectl.run(differ).await.unwrap().success().unwrap();
+        let spec = json!({"nodes": ["a", "b"], "gate": {"audit": "NoErrors", "timeout": "20s"}});
+        scene.create("faulty", &spec).await;
+        assert_eq!(scene.wait_for_end("faulty").await, 1);
+        assert_eq!(scene.node_state("faulty", "b").await.unwrap(), "NotDrained");
+        assert!(!scene.is_cordoned("b").await);
+        let ended = scene.condition("faulty", "Drained").await.unwrap();
+        let told = ended["message"].as_str().unwrap();
+        assert!(told.contains("NL-LBL-002"), "{told}");
+        scene.cancel("faulty").await;
+        scene.are_given_back(&before).await;
+        let same = differ.map(|word| {
+            word.split_once('=')
+                .map_or_else(|| word.to_owned(), |(key, _)| format!("{key}-"))
+        });
+        scene.kubectl.run(same).await.unwrap().success().unwrap();
+        controller.terminate(TIMEOUT).await.unwrap();
+    }
 
     for gate in [
         json!({}),
@@ -132,7 +141,6 @@ async fn an_audit_without_errors_lets_the_next_one_start() {
             "{refused}"
         );
     }
-    controller.terminate(TIMEOUT).await.unwrap();
 }
 
 #[tokio::test]
