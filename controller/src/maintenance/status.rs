@@ -10,7 +10,7 @@ use nodelife_core::node_maintenance::{
 };
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainStatus, Progress};
-use nodelife_drain_plan::{Between, NodeLoss, NodePhase, Outcome, StopReason};
+use nodelife_drain_plan::{Between, NodeLoss, NodePhase, Outcome, StopReason, Tracked};
 
 /// How long the reason of a pod may be, in characters.
 const MAX_REASON: usize = 300;
@@ -19,8 +19,16 @@ const MAX_REASON: usize = 300;
 pub(super) fn nodes(progress: &Progress<'_>) -> Vec<NodeStatus> {
     let machine = progress.machine;
     let mut counts: BTreeMap<&str, NodeCounts> = BTreeMap::new();
+    let mut unsettled: BTreeMap<&str, &Tracked> = BTreeMap::new();
     for tracked in machine.pods() {
-        let counts = counts.entry(&tracked.pod.spec.node_name).or_default();
+        let node = tracked.pod.spec.node_name.as_str();
+        if tracked.outcome() > Outcome::Skipped {
+            let first = unsettled.entry(node).or_insert(tracked);
+            if name_of(tracked) < name_of(first) {
+                *first = tracked;
+            }
+        }
+        let counts = counts.entry(node).or_default();
         *match machine.outcome(tracked) {
             Outcome::Evicted => &mut counts.evicted,
             Outcome::Skipped => &mut counts.skipped,
@@ -40,7 +48,15 @@ pub(super) fn nodes(progress: &Progress<'_>) -> Vec<NodeStatus> {
                 (NodeState::Settling, awaited.join("; "))
             }
             NodePhase::Done if machine.is_drained(name) => (NodeState::Drained, String::new()),
-            NodePhase::Done => (NodeState::NotDrained, String::new()),
+            NodePhase::Done => {
+                let first = unsettled.get(name.as_str());
+                let reason = first.map(|tracked| {
+                    let (namespace, pod) = name_of(tracked);
+                    let reason = tracked.reason(progress.nodes, progress.now);
+                    format!("{namespace}/{pod}: {reason}")
+                });
+                (NodeState::NotDrained, reason.unwrap_or_default())
+            }
             NodePhase::Left(loss @ NodeLoss::Deleted) => (NodeState::Drained, loss.to_string()),
             NodePhase::Left(loss) => (NodeState::NotDrained, loss.to_string()),
             NodePhase::Yielded => {
@@ -96,10 +112,7 @@ pub(super) fn pods(progress: &Progress<'_>) -> (Vec<UnsettledPod>, u32) {
         .pods()
         .filter(|tracked| tracked.outcome() > Outcome::Skipped)
         .collect();
-    unsettled.sort_unstable_by_key(|tracked| {
-        let meta = &tracked.pod.metadata;
-        (&meta.namespace, &meta.name)
-    });
+    unsettled.sort_unstable_by_key(|tracked| name_of(tracked));
     let more = unsettled.len().saturating_sub(MAX_UNSETTLED);
     let listed = unsettled.iter().take(MAX_UNSETTLED).map(|tracked| {
         let meta = &tracked.pod.metadata;
@@ -112,6 +125,11 @@ pub(super) fn pods(progress: &Progress<'_>) -> (Vec<UnsettledPod>, u32) {
         }
     });
     (listed.collect(), u32::try_from(more).unwrap_or(u32::MAX))
+}
+
+fn name_of(tracked: &Tracked) -> (&Str, &Str) {
+    let meta = &tracked.pod.metadata;
+    (&meta.namespace, &meta.name)
 }
 
 /// What blocks pods, and which, most pods first; empty where nothing does.

@@ -110,6 +110,35 @@ async fn another_leader_waits_for_the_same_replacements() {
     two.terminate(TIMEOUT).await.unwrap();
 }
 
+#[tokio::test]
+async fn another_leader_names_the_pod_that_was_left() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "left").await.unwrap();
+    create_nodes(&scene, &["a", "b"]).await;
+    let held = PodFixture::new("held").app("held").running_on("a");
+    held.create(&namespace).await.unwrap();
+    for name in ["one", "two"] {
+        let budget = json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": "held"}}});
+        scene.budget(&namespace, name, budget).await;
+    }
+    let one = scene.start("one");
+    let gate = json!({"nodeCondition": {"type": "Upgraded", "status": "True"}});
+    let drain = json!({"force": true, "onImpossible": "partial"});
+    let left = json!({"nodes": ["a", "b"], "gate": gate, "drain": drain});
+    scene.create("left", &left).await;
+    scene.wait_for_node("left", "a", "NotDrained").await;
+    one.kill().await.unwrap();
+    let two = scene.start("two");
+    set_condition(&scene, "a", "Upgraded").await;
+    assert_eq!(scene.wait_for_end("left").await, 7);
+    let told = scene.wait_for("left", "Drained", "Impossible").await;
+    let pod = format!("a: {}/held: ", namespace.name);
+    assert!(told.starts_with(&pod), "{told}");
+    scene.cancel("left").await;
+    two.terminate(TIMEOUT).await.unwrap();
+}
+
 /// Its deadline comes, a node of it is replaced, and another one is deleted, while nobody leads.
 #[tokio::test]
 async fn what_happens_without_a_leader_is_seen_by_the_next() {
