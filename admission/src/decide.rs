@@ -26,7 +26,7 @@ pub fn decide(
         })
         .and_then(|()| match policies.drain_safety {
             Mode::Off => Ok(()),
-            _ => drain_safety::check(request),
+            _ => drain_safety::check(request, lookups),
         });
     match checked {
         Ok(()) => {}

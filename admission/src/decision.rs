@@ -61,7 +61,13 @@ impl Decision {
             Mode::Enforce => self.verdict = Verdict::Deny(denial),
             Mode::Warn => {
                 let rule = denial.rule.as_str();
-                self.warn(&format!("nodelife {rule}: {}", denial.message));
+                let whole = format!("nodelife {rule}: {}", denial.message);
+                if whole.chars().count() <= Self::LONGEST_WARNING {
+                    self.warn(&whole);
+                } else {
+                    let parts = denial.message.split("; ");
+                    parts.for_each(|part| self.warn(&format!("nodelife {rule}: {part}")));
+                }
             }
             Mode::Audit | Mode::Off => {}
         }

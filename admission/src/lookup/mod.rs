@@ -1,7 +1,7 @@
 //! Lookups: objects that a rule needs and the review does not contain, and their results.
 //!
-//! Four rules need lookups: evictions and tokens the pod, mirror pods the node, pod certificates
-//! both. The caller fetches one object at a time, passes its JSON to [`LookupResult::read`], and
+//! Five rules need lookups: evictions and tokens the pod, mirror pods the node, pod certificates
+//! both, and drain safety what is in the namespace. The caller fetches one object at a time, passes its JSON to [`LookupResult::read`], and
 //! calls [`crate::decide`] again.
 
 mod object;
@@ -9,18 +9,59 @@ mod recorded;
 
 use std::collections::{BTreeMap, HashMap};
 
+use nodelife_core::object::{Autoscaler, Budget, Workload, WorkloadKind};
 pub use recorded::{RecordedCluster, RecordedClusterError};
 
 /// An object that the engine needs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Lookup {
-    Pod { namespace: String, name: String },
+    Pod {
+        namespace: String,
+        name: String,
+    },
     Node(String),
-    Claim { namespace: String, name: String },
+    Claim {
+        namespace: String,
+        name: String,
+    },
     Volume(String),
     Driver(String),
-    ServiceAccount { namespace: String, name: String },
+    ServiceAccount {
+        namespace: String,
+        name: String,
+    },
     Access(Box<Access>),
+    /// All objects of a kind in a namespace.
+    List {
+        namespace: String,
+        listed: Listed,
+    },
+}
+
+/// What `drainSafety` reads of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Listed {
+    Budgets,
+    Autoscalers,
+    Workloads(WorkloadKind),
+}
+
+impl Listed {
+    /// The controllers of pods that are judged. ReplicaSets are those of Deployments, mostly.
+    pub(crate) const WORKLOADS: [WorkloadKind; 3] = [
+        WorkloadKind::Deployment,
+        WorkloadKind::StatefulSet,
+        WorkloadKind::DaemonSet,
+    ];
+
+    /// API group with its version, and kind.
+    pub fn kind(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Budgets => ("policy/v1", "PodDisruptionBudget"),
+            Self::Autoscalers => ("autoscaling/v1", "HorizontalPodAutoscaler"),
+            Self::Workloads(kind) => (kind.api_version(), kind.as_str()),
+        }
+    }
 }
 
 impl Lookup {
@@ -31,6 +72,7 @@ impl Lookup {
             | Self::Claim { namespace, name }
             | Self::ServiceAccount { namespace, name } => (Some(namespace), Some(name)),
             Self::Node(name) | Self::Volume(name) | Self::Driver(name) => (None, Some(name)),
+            Self::List { namespace, .. } => (Some(namespace), None),
             Self::Access(_) => (None, None),
         };
         [namespace, name].into_iter().flatten().map(String::as_str)
@@ -46,6 +88,7 @@ impl Lookup {
             Self::Driver(name) => ("csidriver.storage.k8s.io", name),
             Self::ServiceAccount { name, .. } => ("serviceaccount", name),
             Self::Access(access) => ("subjectaccessreview", &access.name),
+            Self::List { namespace, .. } => ("namespace", namespace),
         }
     }
 }
@@ -79,6 +122,9 @@ pub enum LookupResult {
     Audiences(Vec<String>),
     /// Whether the access is allowed, or why an authorizer could not decide.
     Access(Result<bool, String>),
+    Budgets(Vec<Budget>),
+    Autoscalers(Vec<Autoscaler>),
+    Workloads(Vec<Workload>),
     /// The API server answered that it does not exist.
     Missing,
     /// The lookup failed; the text says why.

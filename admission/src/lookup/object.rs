@@ -1,9 +1,10 @@
 //! Parses the object that answers a lookup. Lookups are rare, so a tree is cheap enough.
 
 use nodelife_core::object::MIRROR_ANNOTATION;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Lookup, LookupResult, PodFacts, VolumeFacts};
+use super::{Listed, Lookup, LookupResult, PodFacts, VolumeFacts};
 
 impl LookupResult {
     pub fn read(lookup: &Lookup, json: &[u8]) -> Self {
@@ -30,7 +31,39 @@ impl LookupResult {
                 let error = text(&object, "/status/evaluationError");
                 Self::of_access(allowed.unwrap_or_default(), error)
             }
+            Lookup::List { .. } if !text(&object, "/metadata/continue").is_empty() => {
+                Self::Failed("there are too many objects".to_owned())
+            }
+            Lookup::List { listed, .. } => {
+                let items = list(&object, "/items").cloned();
+                Self::of_list(*listed, items).unwrap_or_else(|error| {
+                    Self::Failed(format!("failed to read the list: {error}"))
+                })
+            }
         }
+    }
+
+    /// The items of a list may omit their kind.
+    pub(super) fn of_list(
+        listed: Listed,
+        items: impl Iterator<Item = Value>,
+    ) -> serde_json::Result<Self> {
+        fn all<T: DeserializeOwned>(
+            items: impl Iterator<Item = Value>,
+        ) -> serde_json::Result<Vec<T>> {
+            items.map(serde_json::from_value).collect()
+        }
+        let (_, kind) = listed.kind();
+        let items = items.map(|mut item| {
+            let fields = item.as_object_mut();
+            fields.map(|fields| fields.insert("kind".to_owned(), kind.into()));
+            item
+        });
+        Ok(match listed {
+            Listed::Budgets => Self::Budgets(all(items)?),
+            Listed::Autoscalers => Self::Autoscalers(all(items)?),
+            Listed::Workloads(_) => Self::Workloads(all(items)?),
+        })
     }
 
     /// An authorizer may fail in part and still allow.

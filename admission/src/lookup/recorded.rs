@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Access, Lookup, LookupResult};
+use super::{Access, Listed, Lookup, LookupResult};
 
 /// The objects of a List, by kind, namespace and name.
 #[derive(Clone, Debug, Default)]
@@ -108,12 +108,22 @@ impl RecordedCluster {
                 ("ServiceAccount", namespace.as_str(), name)
             }
             Lookup::Access(access) => return self.access(access),
+            Lookup::List { namespace, listed } => return self.list(namespace, *listed),
         };
         let key = (kind.to_owned(), namespace.to_owned(), name.clone());
         match self.objects.get(&key) {
             Some(object) => LookupResult::read(lookup, object.to_string().as_bytes()),
             None => LookupResult::Missing,
         }
+    }
+
+    fn list(&self, namespace: &str, listed: Listed) -> LookupResult {
+        let (_, kind) = listed.kind();
+        let objects = self.objects.iter();
+        let objects = objects.filter(|((of, within, _), _)| of == kind && within == namespace);
+        let items = objects.map(|(_, object)| object.clone());
+        LookupResult::of_list(listed, items)
+            .unwrap_or_else(|error| LookupResult::Failed(error.to_string()))
     }
 
     fn access(&self, access: &Access) -> LookupResult {

@@ -1,34 +1,240 @@
-//! Policy that tells the author of a `PodDisruptionBudget` that no drain will ever get past it.
+//! Policy that tells of budgets that no drain gets past, where they are made: at the write of the
+//! budget, of a workload's scale, or of its `HorizontalPodAutoscaler`.
 //!
-//! It looks at the budget's own spec, and at nothing in the cluster: a budget that allows an
-//! eviction at some scale of its workload passes, whatever that scale is now.
+//! The judgement is that of [`DeclaredPods`], at each scale that the workloads may have. What cannot
+//! be read or looked up passes.
 
-use nodelife_core::object::Budget;
+use nodelife_core::disruption::{Autoscalers, CountError, DeclaredPods};
+use nodelife_core::object::{Autoscaler, Budget, Workload, WorkloadKind};
+use serde::Deserialize;
 
 use crate::decision::Interrupted;
 use crate::denial::Denial;
+use crate::lookup::{Listed, Lookup, LookupResult, Lookups};
 use crate::review::{Operation, Request};
 use crate::rule::AdmissionRule;
 
 const RULE: AdmissionRule = AdmissionRule::DrainSafety;
 const REMEDY: &str = "https://kubernetes.io/docs/tasks/run-application/configure-pdb/";
+/// It writes the scales that its objects allow, and those were judged when the objects were written.
+pub(crate) const AUTOSCALER: &str = "system:serviceaccount:kube-system:horizontal-pod-autoscaler";
 
-/// Checks budgets that are created or changed; all other requests pass.
-pub(crate) fn check(request: &Request<'_>) -> Result<(), Interrupted> {
+/// `autoscaling/v1` Scale.
+#[derive(Deserialize)]
+struct Scale {
+    spec: ScaleSpec,
+}
+
+#[derive(Deserialize)]
+struct ScaleSpec {
+    #[serde(default)]
+    replicas: i32,
+}
+
+/// Checks objects that are created or changed; all other requests pass.
+pub(crate) fn check(request: &Request<'_>, lookups: &Lookups) -> Result<(), Interrupted> {
     let is_write = matches!(request.operation(), Operation::Create | Operation::Update);
-    let is_budget = request.group_resource() == ("policy", "poddisruptionbudgets");
-    if !is_write || !is_budget || !request.subresource().is_empty() {
+    let is_unknown =
+        |found: &LookupResult| matches!(found, LookupResult::Failed(_) | LookupResult::Missing);
+    if !is_write || request.user().name() == AUTOSCALER || lookups.values().any(is_unknown) {
         return Ok(());
     }
-    // It fails open: one that cannot be read is for the API server to refuse.
-    let Ok(budget) = request.object::<Budget>(RULE) else {
-        return Ok(());
+    let namespace = Namespace {
+        name: request.namespace(),
+        lookups,
     };
-    // The controller of its owner may lift it.
-    if budget.owner().is_some() || budget.spec.least_evictable().is_some() {
-        return Ok(());
+    let (group, resource) = request.group_resource();
+    match (group, resource, request.subresource()) {
+        ("policy", "poddisruptionbudgets", "") => {
+            read(request).map_or(Ok(()), |budget| namespace.budget(&budget))
+        }
+        ("autoscaling", "horizontalpodautoscalers", "") => {
+            read(request).map_or(Ok(()), |autoscaler| namespace.autoscaler(&autoscaler))
+        }
+        ("apps", "deployments" | "statefulsets", "") => {
+            read(request).map_or(Ok(()), |workload| namespace.workload(&workload))
+        }
+        ("apps", "deployments" | "statefulsets", "scale") => {
+            let scale =
+                |scale: Scale| namespace.scale(resource, request.name(), scale.spec.replicas);
+            read(request).map_or(Ok(()), scale)
+        }
+        _ => Ok(()),
     }
-    let (spec, remedy) = (&budget.spec, budget.spec.remedy());
-    let message = format!("{spec} allows no eviction at any scale; {remedy}");
+}
+
+/// The object that is written; one that cannot be read is for the API server to refuse.
+fn read<'a, T: Deserialize<'a>>(request: &Request<'a>) -> Option<T> {
+    request.object(RULE).ok()
+}
+
+/// What is in the namespace of the request.
+struct Namespace<'a> {
+    name: &'a str,
+    lookups: &'a Lookups,
+}
+
+impl Namespace<'_> {
+    fn list(&self, listed: Listed) -> Result<&LookupResult, Interrupted> {
+        let namespace = self.name.to_owned();
+        let lookup = Lookup::List { namespace, listed };
+        let found = self.lookups.get(&lookup);
+        found.ok_or(Interrupted::Needs(lookup))
+    }
+
+    /// Those that nobody lifts.
+    fn budgets(&self) -> Result<Vec<&Budget>, Interrupted> {
+        Ok(match self.list(Listed::Budgets)? {
+            LookupResult::Budgets(budgets) => {
+                let budgets = budgets.iter();
+                budgets.filter(|budget| budget.owner().is_none()).collect()
+            }
+            _ => Vec::new(),
+        })
+    }
+
+    fn autoscalers(&self) -> Result<Vec<&Autoscaler>, Interrupted> {
+        Ok(match self.list(Listed::Autoscalers)? {
+            LookupResult::Autoscalers(autoscalers) => autoscalers.iter().collect(),
+            _ => Vec::new(),
+        })
+    }
+
+    /// The controllers of pods here.
+    fn workloads(&self) -> Result<Vec<&Workload>, Interrupted> {
+        let mut all = Vec::new();
+        for kind in Listed::WORKLOADS {
+            if let LookupResult::Workloads(found) = self.list(Listed::Workloads(kind))? {
+                all.extend(found);
+            }
+        }
+        Ok(all)
+    }
+
+    fn budget(&self, budget: &Budget) -> Result<(), Interrupted> {
+        // The controller of its owner may lift it.
+        if budget.owner().is_some() {
+            return Ok(());
+        }
+        let (spec, remedy) = (&budget.spec, budget.spec.remedy());
+        if budget.spec.least_evictable().is_none() {
+            return refuse(format!("{spec} allows no eviction at any scale; {remedy}"));
+        }
+        let declared = DeclaredPods::of(self.workloads()?);
+        let mut pods = declared.selected_by(budget).peekable();
+        if pods.peek().is_none() {
+            return Ok(());
+        }
+        let (name, others) = (&budget.metadata.name, self.budgets()?);
+        let is_same = |other: &&&Budget| {
+            declared
+                .evictable_under(other)
+                .iter()
+                .any(|pod| budget.selects(pod))
+        };
+        let mut others = others.iter().filter(|other| other.metadata.name != *name);
+        if let Some(other) = others.find(is_same) {
+            return refuse(several(name, &other.metadata.name));
+        }
+        judge(budget, &spec.to_string(), &declared, &self.autoscalers()?)
+    }
+
+    /// At a new scale, or with the labels of other pods.
+    fn workload(&self, workload: &Workload) -> Result<(), Interrupted> {
+        let budgets = self.budgets()?;
+        let own = DeclaredPods::of([workload]);
+        let mut selects = budgets.into_iter().filter(|budget| is_over(budget, &own));
+        let Some(budget) = selects.next() else {
+            return Ok(());
+        };
+        if let Some(other) = selects.next() {
+            return refuse(several(&budget.metadata.name, &other.metadata.name));
+        }
+        let mut workloads = self.workloads()?;
+        workloads.retain(|other| other.key() != workload.key());
+        workloads.push(workload);
+        let declared = DeclaredPods::of(workloads);
+        let name = format!("budget {} ({})", budget.metadata.name, budget.spec);
+        judge(budget, &name, &declared, &self.autoscalers()?)
+    }
+
+    fn scale(&self, resource: &str, name: &str, replicas: i32) -> Result<(), Interrupted> {
+        if self.budgets()?.is_empty() {
+            return Ok(());
+        }
+        let kind = match resource {
+            "deployments" => WorkloadKind::Deployment,
+            _ => WorkloadKind::StatefulSet,
+        };
+        let mut workloads = self.workloads()?.into_iter();
+        let found = workloads.find(|one| one.kind == kind && one.metadata.name == name);
+        let Some(mut workload) = found.cloned() else {
+            return Ok(());
+        };
+        workload.spec.replicas = Some(replicas);
+        self.workload(&workload)
+    }
+
+    fn autoscaler(&self, autoscaler: &Autoscaler) -> Result<(), Interrupted> {
+        let budgets = self.budgets()?;
+        if budgets.is_empty() {
+            return Ok(());
+        }
+        let workloads = self.workloads()?;
+        let of = &autoscaler.spec.scale_target_ref;
+        let is_target =
+            |one: &&&Workload| one.kind.as_str() == &*of.kind && one.metadata.name == of.name;
+        let Some(target) = workloads.iter().find(is_target) else {
+            return Ok(());
+        };
+        let own = DeclaredPods::of([*target]);
+        let declared = DeclaredPods::of(workloads.iter().copied());
+        let mut autoscalers = self.autoscalers()?;
+        autoscalers.retain(|other| other.metadata.name != autoscaler.metadata.name);
+        autoscalers.push(autoscaler);
+        for budget in budgets.into_iter().filter(|budget| is_over(budget, &own)) {
+            let name = format!("budget {} ({})", budget.metadata.name, budget.spec);
+            judge(budget, &name, &declared, &autoscalers)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether it selects pods that a drain evicts.
+fn is_over(budget: &Budget, declared: &DeclaredPods) -> bool {
+    !declared.evictable_under(budget).is_empty()
+}
+
+/// Refuses the write where `budget`, which it calls `name`, allows no eviction of these pods at a
+/// scale that they may have.
+fn judge(
+    budget: &Budget,
+    name: &str,
+    declared: &DeclaredPods,
+    autoscalers: &[&Autoscaler],
+) -> Result<(), Interrupted> {
+    let autoscalers = Autoscalers::of(autoscalers.iter().copied());
+    let remedy = budget.spec.remedy();
+    match declared.refused_scale(budget, &autoscalers) {
+        Ok(Some(refused)) => {
+            let (needed, scale) = (refused.needed, refused.scale);
+            refuse(format!(
+                "{name} needs {needed} of {scale} pods, so none can be evicted; {remedy}"
+            ))
+        }
+        Err(error @ CountError::NoScale(_)) => {
+            refuse(format!("{name} allows no eviction: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn several(one: &str, other: &str) -> String {
+    format!(
+        "budgets {one} and {other} select the same pods, so none can be evicted; narrow a selector"
+    )
+}
+
+fn refuse(message: String) -> Result<(), Interrupted> {
     Err(Denial::forbidden(RULE, message).remedy(REMEDY).into())
 }

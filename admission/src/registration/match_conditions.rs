@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::config::{Agent, Policies};
 use crate::policy::agent;
+use crate::policy::drain_safety::AUTOSCALER;
 use crate::policy::node_restriction::labels::{KUBELETS, RESERVED, WELL_KNOWN};
 use crate::policy::node_restriction::ownership::NODE_LEASES;
 use crate::policy::node_restriction::request::{GROUP, USER_PREFIX};
@@ -43,11 +44,24 @@ pub(super) fn is_named() -> MatchCondition {
     }
 }
 
-/// What tells of a budget said so when its spec was written.
-pub(super) fn changes_spec() -> MatchCondition {
+/// What a budget, an autoscaler or a workload says of scales and of the pods that count.
+pub(super) fn changes_scale() -> MatchCondition {
+    const FIELDS: &str = "['minAvailable', 'maxUnavailable', 'selector', 'replicas', 'minReplicas', \
+                          'maxReplicas', 'scaleTargetRef']";
+    let labels = unchanged("spec.template.metadata.labels");
     MatchCondition {
-        name: "changes-spec",
-        expression: "request.operation == 'CREATE' || object.?spec != oldObject.?spec".to_owned(),
+        name: "changes-scale",
+        expression: format!(
+            "request.operation == 'CREATE' || \
+             !{FIELDS}.all(field, object.?spec[?field] == oldObject.?spec[?field]) || !({labels})"
+        ),
+    }
+}
+
+pub(super) fn is_not_the_autoscaler() -> MatchCondition {
+    MatchCondition {
+        name: "is-not-the-autoscaler",
+        expression: format!("{USER} != '{AUTOSCALER}'"),
     }
 }
 

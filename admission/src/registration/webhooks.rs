@@ -36,7 +36,7 @@ pub enum Webhook {
     /// Everything else that nodes write.
     NodeRestriction,
     Agents,
-    /// Budgets, whoever writes them.
+    /// Budgets and the scales of their pods, whoever writes them.
     DrainSafety,
 }
 
@@ -123,7 +123,10 @@ impl Webhook {
             }
             Self::NodeRestriction => match_conditions::node_restriction(policies),
             Self::Agents => vec![match_conditions::is_agent(&policies.agents)],
-            Self::DrainSafety => vec![match_conditions::changes_spec()],
+            Self::DrainSafety => vec![
+                match_conditions::is_not_the_autoscaler(),
+                match_conditions::changes_scale(),
+            ],
         }
     }
 
@@ -191,7 +194,7 @@ impl Webhook {
             }
             Self::NodeRestriction => restricted(policies).collect(),
             Self::Agents => agents(policies),
-            Self::DrainSafety => vec![namespaced("policy", &["poddisruptionbudgets"], &CHANGES)],
+            Self::DrainSafety => drain_safety(),
         }
     }
 
@@ -310,6 +313,21 @@ fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
         events("events.k8s.io"),
     ];
     all.into_iter().flatten()
+}
+
+/// Budgets, and what decides on the scales of their pods.
+fn drain_safety() -> Vec<Value> {
+    const WORKLOADS: &[&str] = &[
+        "deployments",
+        "deployments/scale",
+        "statefulsets",
+        "statefulsets/scale",
+    ];
+    vec![
+        namespaced("policy", &["poddisruptionbudgets"], &CHANGES),
+        namespaced("autoscaling", &["horizontalpodautoscalers"], &CHANGES),
+        namespaced("apps", WORKLOADS, &CHANGES),
+    ]
 }
 
 /// Nodes and pods, including connections to them, tokens, and the configured custom resources.

@@ -1,14 +1,25 @@
 //! Budgets that no drain gets past, as their authors write them.
 
 use nodelife_admission::{
-    AdmissionPhase, Evaluation, Lookups, Mode, Policies, Review, Verdict, decide,
+    AdmissionPhase, LookupResult, Mode, Policies, RecordedCluster, Review, Verdict, decide_with,
 };
 use serde_json::{Value, json};
 
-/// The warnings of the answer to such a write, and whether it is refused.
+/// The warnings of the answer to such a write in an empty namespace, and whether it is refused.
 fn answer(mode: Mode, resource: &str, operation: &str, object: Value) -> (Vec<String>, bool) {
-    let author = json!({"username": "author"});
-    let fields = json!({"userInfo": author, "object": object, "oldObject": null});
+    let empty = RecordedCluster::default();
+    answer_in(&empty, "author", (mode, resource, operation, object))
+}
+
+fn answer_in(
+    cluster: &RecordedCluster,
+    user: &str,
+    (mode, resource, operation, object): (Mode, &str, &str, Value),
+) -> (Vec<String>, bool) {
+    let fields = json!({
+        "userInfo": {"username": user}, "object": object, "oldObject": null, "namespace": "shop",
+        "name": object["metadata"]["name"],
+    });
     let bytes = crate::as_sent(&crate::review(resource, operation, fields));
     let review = Review::parse(&bytes).unwrap();
     let policies = Policies {
@@ -16,13 +27,11 @@ fn answer(mode: Mode, resource: &str, operation: &str, object: Value) -> (Vec<St
         ..Policies::default()
     };
     let phase = AdmissionPhase::Validating;
-    match decide(&review.request, &policies, phase, &Lookups::new()) {
-        Evaluation::Decided(decision) => {
-            let is_refused = matches!(decision.verdict, Verdict::Deny(_));
-            (decision.warnings, is_refused)
-        }
-        Evaluation::Needs(lookup) => panic!("{lookup:?}"),
-    }
+    let decision = decide_with(&review.request, &policies, phase, |lookup| {
+        cluster.answer(lookup)
+    });
+    let is_refused = matches!(decision.verdict, Verdict::Deny(_));
+    (decision.warnings, is_refused)
 }
 
 fn budget(spec: Value) -> Value {
@@ -84,5 +93,91 @@ fn other_requests_pass() {
     ] {
         let answer = answer(mode, resource, operation, object.clone());
         assert_eq!(answer, (Vec::new(), false), "{resource} {operation}");
+    }
+}
+
+/// A Deployment of these replicas, with a budget that needs one of them.
+fn shop(replicas: i32) -> RecordedCluster {
+    let mut one = budget(json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}));
+    one["kind"] = json!("PodDisruptionBudget");
+    let list = json!({"kind": "List", "items": [one, deployment("web", replicas)]});
+    RecordedCluster::from_list(list).unwrap()
+}
+
+fn deployment(name: &str, replicas: i32) -> Value {
+    json!({
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"replicas": replicas, "template": {"metadata": {"labels": {"app": "web"}}}},
+    })
+}
+
+#[test]
+fn a_scale_is_told_with_the_budget_the_arithmetic_and_the_mend() {
+    let web = shop(3);
+    let scale = json!({"kind": "Scale", "metadata": {"name": "web"}, "spec": {"replicas": 1}});
+    let write = |mode, user| {
+        let write = (mode, "deployments.apps/scale", "UPDATE", scale.clone());
+        answer_in(&web, user, write)
+    };
+    let told = [
+        "nodelife drainSafety: budget web (minAvailable: 1) needs 1 of 1 pods, so none can be evicted",
+        "nodelife drainSafety: set maxUnavailable: 1, or run at least 2 pods",
+    ];
+    assert_eq!(
+        write(Mode::Warn, "author"),
+        (told.map(str::to_owned).into(), false)
+    );
+    assert_eq!(write(Mode::Enforce, "author"), (Vec::new(), true));
+    let autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler";
+    assert_eq!(write(Mode::Enforce, autoscaler), (Vec::new(), false));
+    // Other workloads of the budget count, too.
+    let second = (
+        Mode::Enforce,
+        "deployments.apps",
+        "CREATE",
+        deployment("second", 1),
+    );
+    assert_eq!(answer_in(&web, "author", second), (Vec::new(), false));
+}
+
+#[test]
+fn what_cannot_be_looked_up_passes() {
+    let scale = json!({"metadata": {"name": "web"}, "spec": {"replicas": 1}});
+    let budget = budget(json!({"minAvailable": 1}));
+    let autoscaler = json!({"metadata": {"name": "web"}, "spec": {"scaleTargetRef": {
+        "apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": 3}});
+    for (resource, object) in [
+        ("deployments.apps/scale", scale),
+        ("deployments.apps", deployment("web", 1)),
+        (BUDGETS, budget),
+        ("horizontalpodautoscalers.autoscaling", autoscaler),
+    ] {
+        let fields = json!({"userInfo": {"username": "author"}, "object": object,
+            "namespace": "shop", "name": "web"});
+        let bytes = crate::as_sent(&crate::review(resource, "UPDATE", fields));
+        let review = Review::parse(&bytes).unwrap();
+        let policies = Policies {
+            drain_safety: Mode::Enforce,
+            ..Policies::default()
+        };
+        // Each of the lookups in turn.
+        for failing in 0..6 {
+            let (web, mut asked) = (shop(1), 0);
+            let find = |lookup: &_| {
+                asked += 1;
+                match asked - 1 {
+                    at if at == failing => LookupResult::Failed("timed out".to_owned()),
+                    _ => web.answer(lookup),
+                }
+            };
+            let decision =
+                decide_with(&review.request, &policies, AdmissionPhase::Validating, find);
+            let is_refused = matches!(decision.verdict, Verdict::Deny(_));
+            assert!(
+                !is_refused || failing >= asked,
+                "{resource}, lookup {failing} of {asked}"
+            );
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! The client for lookups: one live GET each, without a cache.
 //!
-//! A cache of all pods would cost more memory than the rest of the process; the four rules that
-//! need a lookup are rare (one token per pod and hour), so a live read is cheap and never stale.
+//! A cache of all pods would cost more memory than the rest of the process; the rules that need a
+//! lookup are rare (one token per pod and hour, a changed scale), so a live read is cheap and never
+//! stale.
 //!
 //! This is not [`nodelife_cluster::Cluster`], which falls back to `~/.kube/config` and waits 15 s
 //! for a connection: a lookup has less time than the timeout of a review, and a webhook without
@@ -17,7 +18,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use http::header::{HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Limited};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use nodelife_admission::{Access, Lookup, LookupResult, MinorVersion};
@@ -30,6 +31,12 @@ use tokio::time::Instant;
 /// Concurrent lookups, and those of one address: forged reviews leave room for an API server's.
 const LOOKUPS: usize = 32;
 const LOOKUPS_OF_PEER: usize = LOOKUPS / 2;
+/// A list takes as much memory as this many objects.
+const ROOM_OF_LIST: u32 = 8;
+/// In a namespace with more objects of a kind, nothing is said of its budgets.
+const MOST_LISTED: usize = 500;
+/// Bytes of an answer.
+const LARGEST: usize = 8 << 20;
 /// For the API server's version.
 const VERSION: Duration = Duration::from_secs(5);
 
@@ -104,8 +111,12 @@ impl LookupClient {
         let asked = async {
             // The semaphores are never closed. The own one first: who waits there takes nobody's room.
             let of_peer = self.room_of(peer);
-            let _own = of_peer.acquire().await;
-            let _room = self.room.acquire().await;
+            let room = match lookup {
+                Lookup::List { .. } => ROOM_OF_LIST,
+                _ => 1,
+            };
+            let _own = of_peer.acquire_many(room).await;
+            let _room = self.room.acquire_many(room).await;
             ask(client, lookup).await
         };
         match tokio::time::timeout_at(deadline, asked).await {
@@ -130,7 +141,8 @@ fn client(mut config: Config) -> anyhow::Result<Client> {
 async fn ask(client: &Client, lookup: &Lookup) -> anyhow::Result<LookupResult> {
     let answer = client.send(request(lookup)?).await?;
     let status = answer.status();
-    let body = answer.into_body().collect().await?.to_bytes();
+    let body = Limited::new(answer.into_body(), LARGEST).collect().await;
+    let body = body.map_err(anyhow::Error::from_boxed)?.to_bytes();
     if status == StatusCode::NOT_FOUND {
         return Ok(LookupResult::Missing);
     }
@@ -153,6 +165,11 @@ fn request(lookup: &Lookup) -> anyhow::Result<Request<kube::client::Body>> {
         Lookup::Driver(name) => format!("/apis/storage.k8s.io/v1/csidrivers/{}", escape(name)),
         Lookup::ServiceAccount { namespace, name } => core(namespace, "serviceaccounts", name),
         Lookup::Access(_) => "/apis/authorization.k8s.io/v1/subjectaccessreviews".to_owned(),
+        Lookup::List { namespace, listed } => {
+            let (api, kind) = listed.kind();
+            let (namespace, resource) = (escape(namespace), kind.to_lowercase());
+            format!("/apis/{api}/namespaces/{namespace}/{resource}s?limit={MOST_LISTED}")
+        }
     };
     let (method, body) = match lookup {
         Lookup::Access(access) => (Method::POST, access_review(access)?),

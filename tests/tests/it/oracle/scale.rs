@@ -4,6 +4,7 @@
 use std::ops::RangeInclusive;
 
 use jiff::Timestamp;
+use nodelife_admission::{AdmissionPhase, Mode, Policies, RecordedCluster, Review, decide_with};
 use nodelife_audit::Selection;
 use nodelife_core::object::{
     Autoscaler, AutoscalerSpec, Budget, IntOrString, LabelSelector, Meta, OwnerReference, Pod,
@@ -15,6 +16,7 @@ use nodelife_tests::oracle::{self, BudgetAnswer, BudgetCase};
 use nodelife_tests::seed;
 use proptest::prelude::*;
 use proptest::sample::select;
+use serde_json::{Value, json};
 
 const NAMESPACE: &str = "shop";
 
@@ -55,6 +57,57 @@ fn never_is_said_where_no_scale_of_the_autoscalers_allows_an_eviction() {
     assert!(
         said.iter().all(|count| *count > worlds.len() / 50),
         "{said:?}"
+    );
+}
+
+/// The webhook, at each write that may make a budget refuse: of the budget, of a workload, of its scale
+/// and of its autoscaler.
+#[test]
+fn a_write_is_told_where_a_scale_of_the_autoscalers_allows_no_eviction() {
+    let mut worlds = seed::draw(seed::cases(10_000), &world());
+    for group in worlds.iter_mut().flat_map(|world| &mut world.groups) {
+        // Their scales count as those of a ReplicaSet, which is what the oracle gets.
+        if group.kind == WorkloadKind::ReplicationController {
+            group.kind = WorkloadKind::ReplicaSet;
+        }
+        // Where it may be zero, a workload of zero replicas may be scaled up.
+        if let Some((Some(0), _)) = group.range {
+            group.replicas = group.replicas.max(1);
+        }
+    }
+    let cases: Vec<BudgetCase> = worlds
+        .iter()
+        .flat_map(|world| world.scales().into_iter().map(|scale| world.case(&scale)))
+        .collect();
+    let answers: Vec<BudgetAnswer> = oracle::ask("budget", &cases).unwrap();
+    let mut answers = answers.into_iter();
+    let mut told = [0; 2];
+    for world in &worlds {
+        let scales = world.scales();
+        let answers = answers.by_ref().take(scales.len());
+        let refused: Vec<bool> = scales
+            .iter()
+            .zip(answers)
+            .filter(|(scale, _)| scale.iter().sum::<i32>() > 0)
+            .map(|(_, answer)| answer.status.disruptions_allowed == 0)
+            .collect();
+        let expected = refused.contains(&true);
+        for (write, warnings) in world.writes() {
+            // Of a budget that refuses whatever the scale is, its own write says so without a pod.
+            let at_no_scale = warnings.iter().any(|text| text.contains("at any scale"));
+            assert!(!at_no_scale || refused.iter().all(|is| *is), "{world:?}");
+            let found = !warnings.is_empty() && (!at_no_scale || expected);
+            assert_eq!(found, expected, "{write} of {world:?}: {warnings:?}");
+            told[usize::from(found)] += 1;
+        }
+    }
+    println!(
+        "{} namespaces, writes passed and told: {told:?}",
+        worlds.len()
+    );
+    assert!(
+        told.iter().all(|count| *count > worlds.len() / 5),
+        "{told:?}"
     );
 }
 
@@ -201,6 +254,81 @@ impl World {
         // What allows an eviction now is not said to never allow one.
         let now = present.status.disruptions_allowed > 0;
         (has_pods && at_least && !(is_always && now)).then_some(is_always)
+    }
+
+    /// The warnings of `drainSafety` at each write, with what is written.
+    fn writes(&self) -> Vec<(&'static str, Vec<String>)> {
+        let labels = json!({"app": "web"});
+        let mut budget = serde_json::to_value(self.budget()).unwrap();
+        budget["spec"]["selector"] = json!({"matchLabels": labels});
+        let mut items = vec![budget.clone()];
+        items[0]["kind"] = json!("PodDisruptionBudget");
+        let mut writes = vec![(
+            "budget",
+            "poddisruptionbudgets.policy",
+            "guard".to_owned(),
+            budget,
+        )];
+        for (group, workload) in self.groups.iter().zip(self.workloads(&self.replicas())) {
+            let (kind, resource) = match group.kind {
+                WorkloadKind::StatefulSet => ("StatefulSet", "statefulsets"),
+                _ => ("Deployment", "deployments"),
+            };
+            let name = workload.metadata.name.to_string();
+            let metadata = json!({"namespace": NAMESPACE, "name": name});
+            let template = json!({"metadata": {"labels": labels}});
+            let spec = json!({"replicas": group.replicas, "template": template});
+            let object = json!({"kind": kind, "metadata": metadata, "spec": spec});
+            items.push(object.clone());
+            let scale = json!({"spec": {"replicas": group.replicas}});
+            let (of, scale_of) = match resource {
+                "deployments" => ("deployments.apps", "deployments.apps/scale"),
+                _ => ("statefulsets.apps", "statefulsets.apps/scale"),
+            };
+            if group.replicas > 0 {
+                writes.push(("workload", of, name.clone(), object));
+                writes.push(("scale", scale_of, name.clone(), scale));
+            }
+            let Some((least, most)) = group.range else {
+                continue;
+            };
+            let target = json!({"apiVersion": "apps/v1", "kind": kind, "name": name});
+            let spec = json!({"scaleTargetRef": target, "minReplicas": least, "maxReplicas": most});
+            let autoscaler =
+                json!({"kind": "HorizontalPodAutoscaler", "metadata": metadata, "spec": spec});
+            items.push(autoscaler.clone());
+            if group.replicas > 0 {
+                let resource = "horizontalpodautoscalers.autoscaling";
+                writes.push(("autoscaler", resource, name, autoscaler));
+            }
+        }
+        let list = json!({"kind": "List", "items": items});
+        let cluster = RecordedCluster::from_list(list).unwrap();
+        let warnings = |(write, resource, name, object): (_, &str, String, Value)| {
+            let (path, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+            let (resource, group) = path.split_once('.').unwrap();
+            let resource = json!({"group": group, "version": "v1", "resource": resource});
+            let review = json!({
+                "kind": "AdmissionReview",
+                "apiVersion": "admission.k8s.io/v1",
+                "request": {
+                    "uid": "u", "resource": resource, "subResource": subresource, "name": name,
+                    "namespace": NAMESPACE, "operation": "UPDATE",
+                    "userInfo": {"username": "author"}, "object": object,
+                },
+            });
+            let bytes = review.to_string().into_bytes();
+            let review = Review::parse(&bytes).unwrap();
+            let policies = Policies {
+                drain_safety: Mode::Warn,
+                ..Policies::default()
+            };
+            let find = |lookup: &_| cluster.answer(lookup);
+            let phase = AdmissionPhase::Validating;
+            let decision = decide_with(&review.request, &policies, phase, find);
+            (write, decision.warnings)
+        };
+        writes.into_iter().map(warnings).collect()
     }
 
     /// What the audit finds: never (true), or not at the least scale.

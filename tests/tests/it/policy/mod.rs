@@ -2,6 +2,7 @@
 
 mod agents;
 mod cold_start;
+mod drain_safety;
 mod exported;
 mod filters;
 mod lookups;

@@ -135,6 +135,7 @@ pub(super) fn look_up(case: &Value, lookup: &Lookup) -> LookupResult {
         Lookup::Volume(name) => find("pvs", "", name),
         Lookup::Driver(name) => find("csidrivers", "", name),
         Lookup::ServiceAccount { namespace, name } => find("serviceaccounts", namespace, name),
+        Lookup::List { .. } => LookupResult::Missing,
         Lookup::Access(access) => {
             let matches = |rule: &Value, field: &str, value: &str| {
                 let wanted = rule[field].as_str().unwrap_or_default();
