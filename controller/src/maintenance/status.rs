@@ -52,8 +52,7 @@ pub(super) fn nodes(progress: &Progress<'_>) -> Vec<NodeStatus> {
                 let first = unsettled.get(name.as_str());
                 let reason = first.map(|tracked| {
                     let (namespace, pod) = name_of(tracked);
-                    let reason = tracked.reason(progress.nodes, progress.now);
-                    format!("{namespace}/{pod}: {reason}")
+                    format!("{namespace}/{pod}: {}", reason_of(tracked, progress))
                 });
                 (NodeState::NotDrained, reason.unwrap_or_default())
             }
@@ -120,7 +119,7 @@ pub(super) fn pods(progress: &Progress<'_>) -> (Vec<UnsettledPod>, u32) {
             namespace: meta.namespace.clone(),
             name: meta.name.clone(),
             node: tracked.pod.spec.node_name.clone(),
-            reason: cut(&tracked.reason(progress.nodes, progress.now)),
+            reason: cut(&reason_of(tracked, progress)),
             blocked_since: progress.machine.blocked_since(tracked).map(whole_second),
         }
     });
@@ -132,6 +131,15 @@ fn name_of(tracked: &Tracked) -> (&Str, &Str) {
     (&meta.namespace, &meta.name)
 }
 
+/// Why it does not go, with what the scheduler says of the replacements that its budget waits for.
+fn reason_of(tracked: &Tracked, progress: &Progress<'_>) -> String {
+    let reason = tracked.reason(progress.nodes, progress.now);
+    match progress.unscheduled(tracked) {
+        Some(words) => format!("{reason}; {words}"),
+        None => reason,
+    }
+}
+
 /// What blocks pods, and which, most pods first; empty where nothing does.
 pub(super) fn blocked(progress: &Progress<'_>) -> String {
     const SHOWN: usize = 3;
@@ -139,11 +147,7 @@ pub(super) fn blocked(progress: &Progress<'_>) -> String {
     for tracked in progress.machine.pods() {
         if progress.machine.outcome(tracked) == Outcome::Blocked {
             let meta = &tracked.pod.metadata;
-            let mut reason = tracked.reason(progress.nodes, progress.now);
-            if let Some(words) = progress.unscheduled(tracked) {
-                reason = format!("{reason}; {words}");
-            }
-            let pods = reasons.entry(reason);
+            let pods = reasons.entry(reason_of(tracked, progress));
             let pod = format!("{}/{}", meta.namespace, meta.name);
             pods.or_default().push(pod);
         }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::watch::{Update, Watch};
 use nodelife_cluster::{ApiError, Cluster, listing};
-use nodelife_core::node_maintenance::{NodeMaintenance, NodeState};
+use nodelife_core::node_maintenance::{NodeMaintenance, NodeState, UnsettledPod};
 use nodelife_core::text::Str;
 use nodelife_drain::DrainStatus;
 
@@ -140,17 +140,23 @@ impl Seen {
                 self.nodes.insert(node.name.clone(), now);
             }
         }
-        let pods = one.status.pods.iter();
-        let pods = pods.map(|pod| {
-            let name = (pod.namespace.clone(), pod.name.clone());
-            (name, pod.reason.clone())
-        });
-        let pods: Pods = pods.collect();
+        let pods = shown(&self.pods, &one.status.pods);
         for line in changes(&self.pods, &pods, one.status.more_pods > 0) {
             printer.note(line);
         }
         self.pods = pods;
     }
+}
+
+/// The pods with their reasons. A blocked one is tried again and again, which is not told.
+fn shown(before: &Pods, pods: &[UnsettledPod]) -> Pods {
+    let shown = pods.iter().map(|pod| {
+        let name = (pod.namespace.clone(), pod.name.clone());
+        let told = before.get(&name).filter(|_| pod.reason == "evicting");
+        let reason = told.unwrap_or(&pod.reason).clone();
+        (name, reason)
+    });
+    shown.collect()
 }
 
 /// A line for each pod of which there is something to say; `more`: whether there are pods that are not in the
@@ -202,5 +208,32 @@ mod tests {
         assert_eq!(changes(&then, &last, false), ["shop/b: gone"]);
         // It may be one of those that are not listed.
         assert!(changes(&then, &last, true).is_empty());
+    }
+
+    #[test]
+    fn a_blocked_pod_has_no_line_for_each_try() {
+        let mut before = Pods::new();
+        let mut lines = Vec::new();
+        let budget = "blocked by budget shop/web: needs 2 healthy pods and has 2 of 3";
+        for reason in [
+            "evicting",
+            budget,
+            "evicting",
+            budget,
+            "terminating: 30 s left",
+        ] {
+            let pod = UnsettledPod {
+                namespace: "shop".into(),
+                name: "a".into(),
+                node: "n".into(),
+                reason: reason.into(),
+                blocked_since: None,
+            };
+            let now = shown(&before, &[pod]);
+            lines.extend(changes(&before, &now, false));
+            before = now;
+        }
+        let told = ["evicting", budget, "terminating: 30 s left"];
+        assert_eq!(lines, told.map(|reason| format!("shop/a: {reason}")));
     }
 }

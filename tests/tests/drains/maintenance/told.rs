@@ -64,6 +64,8 @@ async fn a_replacement_that_fits_nowhere_is_named_where_its_budget_blocks() {
             told.contains(" was Pending at ") && told.contains(": 0/"),
             "{told}"
         );
+        let pods = scene.status("homeless").await?["pods"].to_string();
+        anyhow::ensure!(pods.contains(" was Pending at "), "{pods}");
         Ok(Some(()))
     })
     .await
