@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
+use nodelife_core::format;
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainEnd, DrainStatus, Level, Progress, Reporter};
 use nodelife_drain_plan::{
-    DrainMachine, DrainReport, NodeLoss, NodePhase, PodState, StopReason, Tracked, diagnosis,
+    DrainMachine, DrainReport, NodeLoss, NodePhase, Outcome, PodState, StopReason, Tracked,
+    diagnosis,
 };
 
 use super::lines::{self, Line};
@@ -144,6 +146,29 @@ impl<'a> ProgressLog<'a> {
             }
         }
     }
+
+    /// What a drain has done, and the command that takes it back.
+    fn print_sum(&mut self, machine: &DrainMachine) {
+        const NAMED: usize = 5;
+        let nodes = machine.nodes().map(|(name, _)| name.as_str());
+        let nodes: Vec<&str> = nodes.filter(|node| machine.is_drained(node)).collect();
+        let pods = machine.pods();
+        let evicted = pods.filter(|pod| machine.outcome(pod) == Outcome::Evicted);
+        let evicted = format::count(evicted.count(), "pod");
+        if nodes.len() > 1 {
+            let nodes = nodes.len();
+            self.printer
+                .note(format_args!("{nodes} nodes drained: {evicted} evicted"));
+        }
+        let names = match nodes.as_slice() {
+            [] => return,
+            few if few.len() <= NAMED => few.join(" "),
+            _ => "NODE...".to_owned(),
+        };
+        self.printer.note(format_args!(
+            "to undo: kubectl nodelife drain {names} --undo"
+        ));
+    }
 }
 
 impl Reporter for ProgressLog<'_> {
@@ -211,6 +236,9 @@ impl Reporter for ProgressLog<'_> {
             self.printer.note("timed out (--timeout)");
         }
         if end.status == DrainStatus::Done {
+            if !machine.pods_are_named() {
+                self.print_sum(machine);
+            }
             return;
         }
         let mut left: Vec<&Tracked> = machine.pods().filter(|t| !t.is_done()).collect();

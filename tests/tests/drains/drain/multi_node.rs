@@ -58,6 +58,10 @@ async fn each_node_is_cordoned_when_its_drain_starts() {
     write_status(&env.namespace, "web", open()).await.unwrap();
     let output = env.drain(&[&first, &second, "--force"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
+    let sum = format!(
+        "2 nodes drained: 1 pod evicted\nto undo: kubectl nodelife drain {first} {second} --undo\n"
+    );
+    assert!(output.stderr.ends_with(&sum), "{}", output.stderr);
     assert!(env.is_cordoned(&second).await);
     assert!(!waits(&env, &second).await);
     env.check(&[held]).await;
