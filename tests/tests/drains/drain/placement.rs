@@ -1,12 +1,19 @@
 //! Tests of the plan's placement warnings.
 
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures::{StreamExt as _, stream};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::Api;
-use kube::api::PostParams;
-use nodelife_tests::ControlPlane;
+use kube::api::{ListParams, PostParams};
+use nodelife_tests::fixture::pod::is_ready;
 use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
-use serde_json::json;
+use nodelife_tests::{ControlPlane, TIMEOUT, seed, wait_until};
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
 
 use super::support::{TestEnvironment, environment_with_node, report};
 
@@ -96,4 +103,190 @@ async fn the_plan_names_a_pod_with_a_local_volume() {
     let message = format!("out of reach of its volume {disk}");
     assert!(why.contains(&message), "{why}");
     env.check_nothing_written().await;
+}
+
+/// A cluster of its own in the shared one: nodes with a taint, and workloads that tolerate it.
+#[derive(Debug)]
+struct Cluster {
+    /// CPUs and zone of each node.
+    nodes: Vec<(u32, u32)>,
+    workloads: Vec<Placed>,
+}
+
+#[derive(Debug)]
+struct Placed {
+    replicas: u32,
+    milli_cpu: u32,
+    rule: Rule,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Rule {
+    None,
+    SpreadOverNodes,
+    SpreadOverZones,
+    ApartByNode,
+    WithFirst,
+    Port,
+    FirstZone,
+}
+
+fn cluster() -> impl Strategy<Value = Cluster> {
+    let node = (2..5u32, 0..2u32);
+    let rule = select(vec![
+        Rule::None,
+        Rule::SpreadOverNodes,
+        Rule::SpreadOverZones,
+        Rule::ApartByNode,
+        Rule::WithFirst,
+        Rule::Port,
+        Rule::FirstZone,
+    ]);
+    let placed = (1..4u32, select(vec![0, 100, 500, 1_000, 1_900]), rule);
+    let placed = placed.prop_map(|(replicas, milli_cpu, rule)| Placed {
+        replicas,
+        milli_cpu,
+        rule,
+    });
+    let nodes = prop::collection::vec(node, 3..5);
+    let workloads = prop::collection::vec(placed, 1..4);
+    (nodes, workloads).prop_map(|(nodes, workloads)| Cluster { nodes, workloads })
+}
+
+impl Placed {
+    fn pod_spec(&self, cluster: &str, port: u32) -> Value {
+        let own = format!("w{port}");
+        let terms = |app: &str, key: &str| {
+            let selector = json!({"matchLabels": {"app": app}});
+            json!({"requiredDuringSchedulingIgnoredDuringExecution":
+                [{"topologyKey": key, "labelSelector": selector}]})
+        };
+        let spread = |key: &str| {
+            json!([{"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": own}}}])
+        };
+        let cpu = format!("{}m", self.milli_cpu);
+        let mut container =
+            json!({"name": "main", "image": "i", "resources": {"requests": {"cpu": cpu}}});
+        let mut spec = json!({
+            "nodeSelector": {"cluster": cluster},
+            "tolerations": [{"key": "cluster", "value": cluster}],
+        });
+        match self.rule {
+            Rule::None => {}
+            Rule::SpreadOverNodes => {
+                spec["topologySpreadConstraints"] = spread("kubernetes.io/hostname");
+            }
+            Rule::SpreadOverZones => {
+                spec["topologySpreadConstraints"] = spread("topology.kubernetes.io/zone");
+            }
+            Rule::ApartByNode => {
+                spec["affinity"]["podAntiAffinity"] = terms(&own, "kubernetes.io/hostname");
+            }
+            Rule::WithFirst => {
+                spec["affinity"]["podAffinity"] = terms("w0", "topology.kubernetes.io/zone");
+            }
+            Rule::Port => {
+                container["ports"] = json!([{"containerPort": 80, "hostPort": 8_000 + port}])
+            }
+            Rule::FirstZone => {
+                spec["nodeSelector"]["topology.kubernetes.io/zone"] = json!("z0");
+            }
+        }
+        spec["containers"] = json!([container]);
+        spec
+    }
+}
+
+/// Number 16, over generated clusters: what the plan says of replacements is what the scheduler does.
+#[tokio::test]
+async fn the_plan_foretells_what_the_scheduler_does() {
+    const AT_ONCE: usize = 6;
+    let count = seed::number("NODELIFE_CASES", 12, 60);
+    let clusters = seed::draw(count, &cluster());
+    let told = stream::iter(clusters.iter().map(foretells)).buffer_unordered(AT_ONCE);
+    let told: Vec<Option<bool>> = told.collect().await;
+    let of = |wanted| told.iter().filter(|told| **told == wanted).count();
+    let (fit, pending) = (of(Some(false)), of(Some(true)));
+    println!("{count} clusters: in {fit} all replacements ran, in {pending} one stayed Pending");
+    assert!(fit > count / 10 && pending > count / 10, "{told:?}");
+}
+
+/// Drains the first node, and whether a replacement stayed Pending as was foretold; none where the
+/// cluster has no room for its pods at first.
+async fn foretells(cluster: &Cluster) -> Option<bool> {
+    let env = TestEnvironment::new(ControlPlane::shared().await, "foretold").await;
+    let name = env.namespace.name.clone();
+    let nodes: Vec<String> = (0..cluster.nodes.len())
+        .map(|i| env.node(&i.to_string()))
+        .collect();
+    for (node, (cpus, zone)) in nodes.iter().zip(&cluster.nodes) {
+        let resources = json!({"cpu": cpus.to_string()});
+        let fixture = NodeFixture::kwok(node).patch(json!({
+            "metadata": {"labels": {"cluster": name, "topology.kubernetes.io/zone": format!("z{zone}")}},
+            "spec": {"taints": [{"key": "cluster", "value": name, "effect": "NoSchedule"}]},
+            "status": {"capacity": resources, "allocatable": resources},
+        }));
+        fixture.create(env.namespace.client()).await.unwrap();
+    }
+    let mut replicas = 0;
+    for (placed, i) in cluster.workloads.iter().zip(0..) {
+        let workload = WorkloadFixture::deployment(&format!("w{i}"), placed.replicas);
+        let workload = workload.pod_spec(placed.pod_spec(&name, i));
+        workload.create(&env.namespace).await.unwrap();
+        replicas += placed.replicas as usize;
+    }
+    if !settled(&env, replicas).await.is_empty() {
+        return None;
+    }
+    let node = nodes[0].as_str();
+    let plan = env.drain(&[node, "--dry-run=client", "-o", "json"]).await;
+    let plan = report(&plan);
+    let pods = plan["pods"].as_array().unwrap().iter();
+    let warned: Vec<&Value> = pods
+        .filter(|pod| pod["unschedulable"].is_string())
+        .collect();
+    let output = env.drain(&[node, "--implicit-budget=none"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    let pending = settled(&env, replicas).await;
+    assert_eq!(
+        !pending.is_empty(),
+        !warned.is_empty(),
+        "{cluster:?}\nthe plan warned of {warned:#?}\nPending: {pending:#?}"
+    );
+    Some(!pending.is_empty())
+}
+
+/// What the scheduler says of each Pending pod, once it has tried all of them and all others run.
+async fn settled(env: &TestEnvironment, replicas: usize) -> Vec<String> {
+    let mut before = Vec::new();
+    wait_until(
+        "the scheduler to have tried all pods",
+        TIMEOUT,
+        async || {
+            let pods = env.pods().list(&ListParams::default()).await?.items;
+            anyhow::ensure!(pods.len() == replicas, "{} of {replicas} pods", pods.len());
+            let mut pending = Vec::new();
+            for pod in pods.iter().filter(|pod| !is_ready(pod)) {
+                let status = pod.status.clone().unwrap_or_default();
+                let conditions = status.conditions.unwrap_or_default();
+                let tried = conditions
+                    .into_iter()
+                    .find(|one| one.type_ == "PodScheduled" && one.status == "False");
+                let tried =
+                    tried.with_context(|| format!("{:?} is not tried", pod.metadata.name))?;
+                pending.push(tried.message.unwrap_or_default());
+            }
+            // It may have tried a pod while another one was still there.
+            let is_same = pending == before;
+            before.clone_from(&pending);
+            if !pending.is_empty() && !is_same {
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                anyhow::bail!("{before:?}");
+            }
+            Ok(Some(pending))
+        },
+    )
+    .await
+    .unwrap()
 }
