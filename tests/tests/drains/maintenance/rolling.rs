@@ -407,14 +407,19 @@ fn check(round: &Round, done: &[Done], changes: &BTreeMap<u64, (String, bool, Ti
             assert!(done.opens <= Some(*at), "before its window: {wrong}");
             let may = !case.needs_approval || done.approved.is_some_and(|at| at < *version);
             assert!(may, "before its approval: {wrong}");
-            let earlier = before.and_then(|(node, begun)| Some((done.nodes.get(node)?, begun)));
-            // One that budgets hold up for a minute makes way: it ends later, and its gate is asked then.
-            let makes_way = earlier.is_some_and(|((ended, _), begun)| {
-                *ended > Some(*at) && *at >= begun + SignedDuration::from_mins(1)
+            let earlier = before.and_then(|(node, _)| done.nodes.get(node));
+            // One that budgets hold up for a minute makes way: it ends later, and its gate is asked then;
+            // or not at all, where the gate of the next one fails.
+            let makes_way = before.is_some_and(|(_, begun)| {
+                let is_open = earlier.is_none_or(|(ended, _)| *ended > Some(*at));
+                is_open && *at >= begun + SignedDuration::from_mins(1)
             });
             if makes_way {
-                assert!(!case.fails, "beside a gate that failed: {wrong}");
-            } else if let Some(((ended, passed), _)) = earlier {
+                assert!(
+                    !case.fails || earlier.is_none(),
+                    "beside a gate that failed: {wrong}"
+                );
+            } else if let Some((ended, passed)) = earlier {
                 let soak = SignedDuration::from_secs(case.soak.into());
                 // The status has whole seconds.
                 let least = ended.unwrap() + soak - SignedDuration::from_secs(1);
