@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, stream};
-use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume};
 use kube::Api;
-use kube::api::{ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use nodelife_tests::fixture::pod::is_ready;
 use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::{ControlPlane, TIMEOUT, seed, wait_until};
@@ -187,7 +187,7 @@ impl Placed {
                 spec["affinity"]["podAffinity"] = terms("w0", "topology.kubernetes.io/zone");
             }
             Rule::Port => {
-                container["ports"] = json!([{"containerPort": 80, "hostPort": 8_000 + port}])
+                container["ports"] = json!([{"containerPort": 80, "hostPort": 8_000 + port}]);
             }
             Rule::FirstZone => {
                 spec["nodeSelector"]["topology.kubernetes.io/zone"] = json!("z0");
@@ -237,8 +237,17 @@ async fn foretells(cluster: &Cluster) -> Option<bool> {
         replicas += placed.replicas as usize;
     }
     if !settled(&env, replicas).await.is_empty() {
+        remove(&env, &nodes).await;
         return None;
     }
+    wait_until("all nodes to be Ready", TIMEOUT, async || {
+        for node in &nodes {
+            anyhow::ensure!(is_untainted(&env, node).await?, "{node} is not");
+        }
+        Ok(Some(()))
+    })
+    .await
+    .unwrap();
     let node = nodes[0].as_str();
     let plan = env.drain(&[node, "--dry-run=client", "-o", "json"]).await;
     let plan = report(&plan);
@@ -254,7 +263,26 @@ async fn foretells(cluster: &Cluster) -> Option<bool> {
         !warned.is_empty(),
         "{cluster:?}\nthe plan warned of {warned:#?}\nPending: {pending:#?}"
     );
+    remove(&env, &nodes).await;
     Some(!pending.is_empty())
+}
+
+/// The node has the taint of its cluster, and none of those of a node that is not Ready.
+async fn is_untainted(env: &TestEnvironment, node: &str) -> anyhow::Result<bool> {
+    let nodes: Api<Node> = Api::all(env.namespace.client().clone());
+    let spec = nodes.get(node).await?.spec.unwrap_or_default();
+    Ok(spec.taints.unwrap_or_default().len() == 1)
+}
+
+/// Else the scheduler looks at the nodes of all clusters for each pod.
+async fn remove(env: &TestEnvironment, nodes: &[String]) {
+    let (delete, all) = (DeleteParams::default(), ListParams::default());
+    let workloads: Api<Deployment> = env.namespace.api();
+    workloads.delete_collection(&delete, &all).await.unwrap();
+    let api: Api<Node> = Api::all(env.namespace.client().clone());
+    for node in nodes {
+        api.delete(node, &delete).await.unwrap();
+    }
 }
 
 /// What the scheduler says of each Pending pod, once it has tried all of them and all others run.
@@ -275,16 +303,16 @@ async fn settled(env: &TestEnvironment, replicas: usize) -> Vec<String> {
                     .find(|one| one.type_ == "PodScheduled" && one.status == "False");
                 let tried =
                     tried.with_context(|| format!("{:?} is not tried", pod.metadata.name))?;
-                pending.push(tried.message.unwrap_or_default());
+                pending.push((pod.metadata.name.clone(), tried.message.unwrap_or_default()));
             }
             // It may have tried a pod while another one was still there.
-            let is_same = pending == before;
-            before.clone_from(&pending);
-            if !pending.is_empty() && !is_same {
+            let names: Vec<_> = pending.iter().map(|(name, _)| name.clone()).collect();
+            if !names.is_empty() && names != before {
+                before = names;
                 tokio::time::sleep(Duration::from_secs(3)).await;
-                anyhow::bail!("{before:?}");
+                anyhow::bail!("{pending:?}");
             }
-            Ok(Some(pending))
+            Ok(Some(pending.into_iter().map(|(_, words)| words).collect()))
         },
     )
     .await
