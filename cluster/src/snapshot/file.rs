@@ -8,7 +8,7 @@ use flate2::bufread::MultiGzDecoder;
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
-use serde::de::{Deserialize, Deserializer, Error as _};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
 use thiserror::Error;
 
 use super::complete::complete;
@@ -247,6 +247,14 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(found)
 }
 
+/// The documents that a path of the command line means, but for those of archives.
+pub(super) fn documents_of(path: &Path) -> Vec<PathBuf> {
+    match files(path) {
+        Ok(files) => files,
+        Err(_) => vec![path.to_owned()],
+    }
+}
+
 /// Whether this is a file, or a link to one. What cannot be found out, reading it will say.
 fn is_file(path: &Path) -> bool {
     match std::fs::metadata(path) {
@@ -391,9 +399,9 @@ impl<'de> Deserialize<'de> for Json {
 
 /// The documents of a YAML stream. The limits of the parser are for configuration
 /// files; a list of a cluster may be far larger. Those against alias bombs stay.
-fn yaml_documents(
+pub(super) fn yaml_documents<T: DeserializeOwned + 'static>(
     input: &mut impl Read,
-) -> impl Iterator<Item = Result<Json, serde_saphyr::Error>> {
+) -> impl Iterator<Item = Result<T, serde_saphyr::Error>> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_reader_input_bytes: None,

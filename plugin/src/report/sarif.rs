@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use nodelife_audit::{AuditReport, Finding, Rule, Severity};
+use nodelife_cluster::snapshot::place;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
@@ -27,11 +29,13 @@ pub(super) fn write(
 ) -> io::Result<()> {
     let places: HashMap<&str, usize> = rules.iter().enumerate().map(|(i, r)| (r.id, i)).collect();
     let file = uri(file(report));
-    let results: Vec<Value> = report
-        .findings
-        .iter()
-        .map(|finding| result(finding, places.get(&*finding.rule), &file))
-        .collect();
+    let results = report.findings.iter().map(|finding| {
+        let found = manifest(report, finding);
+        let found = found.map(|(file, line)| (uri(&file.to_string_lossy()), line));
+        let place = found.unwrap_or_else(|| (file.clone(), 1));
+        result(finding, places.get(&*finding.rule), &place)
+    });
+    let results: Vec<Value> = results.collect();
     let notifications: Vec<Value> = report
         .skipped
         .iter()
@@ -110,6 +114,24 @@ fn file(report: &AuditReport) -> &str {
     }
 }
 
+/// The file and line of what is wrong in a manifest.
+fn manifest(report: &AuditReport, finding: &Finding) -> Option<(PathBuf, u64)> {
+    let subject = &finding.subject;
+    // What a cluster shows has no line that anybody wrote.
+    if report.summary.nodes > 0 || report.input.files.is_empty() {
+        return None;
+    }
+    let namespace = subject.namespace.as_deref().unwrap_or_default();
+    let object = (&*subject.kind, namespace, &*subject.name);
+    let fields: &[&str] = match &*finding.rule {
+        "NL-PDB-001" => &["minAvailable", "maxUnavailable"],
+        _ => &["selector"],
+    };
+    let files = report.input.files.iter();
+    let files: Vec<PathBuf> = files.map(|file| PathBuf::from(&**file)).collect();
+    place(&files, object, fields)
+}
+
 /// Code scanning tells results by it where no file has lines: FNV-1a, which is the same for ever.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
@@ -117,7 +139,7 @@ fn hash(text: &str) -> u64 {
     })
 }
 
-fn result(finding: &Finding, place: Option<&usize>, file: &str) -> Value {
+fn result(finding: &Finding, index: Option<&usize>, (file, line): &(String, u64)) -> Value {
     let name = finding.subject.path();
     let identity = format!("{} {name}", finding.rule);
     let mut result = json!({
@@ -128,7 +150,7 @@ fn result(finding: &Finding, place: Option<&usize>, file: &str) -> Value {
             // Viewers show nothing that has no line of a file; objects of a cluster have none.
             "physicalLocation": {
                 "artifactLocation": { "uri": file },
-                "region": { "startLine": 1 },
+                "region": { "startLine": line },
             },
             "logicalLocations": [{
                 "name": finding.subject.name,
@@ -142,8 +164,8 @@ fn result(finding: &Finding, place: Option<&usize>, file: &str) -> Value {
             "primaryLocationLineHash": format!("{:016x}:1", hash(&identity)),
         },
     });
-    if let (Some(place), Some(result)) = (place, result.as_object_mut()) {
-        result.insert("ruleIndex".to_owned(), (*place).into());
+    if let (Some(index), Some(result)) = (index, result.as_object_mut()) {
+        result.insert("ruleIndex".to_owned(), (*index).into());
     }
     result
 }

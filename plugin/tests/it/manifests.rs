@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::run;
+use crate::{run, stdout};
 
 /// What `helm template` prints, but for the values.
 fn chart(replicas: &str, budget: &str, more: &str) -> String {
@@ -330,4 +330,44 @@ fn a_file_of_a_kubelet_needs_a_version() {
         text.contains("1 finding on 9 nodes, 8 rules checked"),
         "{text}"
     );
+}
+
+/// Each result of SARIF points at the line of the field that is wrong, also in a folder.
+#[test]
+fn a_result_points_at_the_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shop.yaml");
+    let second = "apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: all}
+spec:
+  minAvailable: 0
+  selector: {}
+";
+    let text = chart("replicas: 2", "minAvailable: 2", second);
+    fs::write(&file, &text).unwrap();
+    for input in [file.as_path(), folder.path()] {
+        let output = stdout(&["audit", "-f", input.to_str().unwrap(), "-o", "sarif"], 3);
+        let log: serde_json::Value = serde_json::from_str(&output).unwrap();
+        let results = log["runs"][0]["results"].as_array().unwrap();
+        let pointed = results.iter().map(|result| {
+            let place = &result["locations"][0]["physicalLocation"];
+            let uri = place["artifactLocation"]["uri"].as_str().unwrap();
+            assert!(uri.ends_with("shop.yaml"), "{uri}");
+            let line = place["region"]["startLine"].as_u64().unwrap();
+            let line = text
+                .lines()
+                .nth(usize::try_from(line).unwrap() - 1)
+                .unwrap();
+            (result["ruleId"].as_str().unwrap(), line.trim())
+        });
+        let pointed: Vec<_> = pointed.collect();
+        assert_eq!(
+            pointed,
+            [
+                ("NL-PDB-001", "minAvailable: 2"),
+                ("NL-PDB-002", "selector: {}")
+            ]
+        );
+    }
 }
