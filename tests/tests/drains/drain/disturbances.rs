@@ -421,6 +421,14 @@ impl Disturbed {
                 })
                 .filter(|(_, at)| at.is_none_or(|at| at <= since))
                 .collect();
+            // Of a node that was re-created while its watch was down, kwok renews the old Lease.
+            for (name, _) in silent.iter().filter(|(_, at)| at.is_none()) {
+                let lease = json!({"metadata": {"name": name}, "spec": {}});
+                let lease: Lease = serde_json::from_value(lease)?;
+                let made = leases.create(&PostParams::default(), &lease).await;
+                let is_there = matches!(&made, Err(kube::Error::Api(error)) if error.code == 409);
+                anyhow::ensure!(is_there || made.is_ok(), "{made:?}");
+            }
             anyhow::ensure!(silent.is_empty(), "silent since {since}: {silent:?}");
             Ok(Some(()))
         })
