@@ -107,16 +107,15 @@ impl Exclude {
 impl fmt::Display for Exclude {
     /// Its rules, objects and nodes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let objects = self.objects.iter().map(|one| one.text.as_str());
+        let objects = self.objects.iter().map(|one| &one.text);
         let nodes = self.nodes.as_ref();
         let conditions = [
-            format::list(self.rules.iter().map(String::as_str)),
+            format::list(&self.rules),
             format::list(objects),
             nodes.map(|(text, _)| text.clone()).unwrap_or_default(),
         ];
         let conditions = conditions.iter().filter(|text| !text.is_empty());
-        let conditions: Vec<_> = conditions.map(String::as_str).collect();
-        write!(f, "{}", conditions.join(" on "))
+        f.write_str(&format::join(conditions, " on "))
     }
 }
 

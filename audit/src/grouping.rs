@@ -62,8 +62,7 @@ impl<'a> FindingGroup<'a> {
     /// The names of its first objects, and how many more there are: `ip-a, ip-b, ip-c and 497
     /// more`.
     pub fn names(&self, shown: usize) -> String {
-        let names: Vec<String> = self.findings.iter().map(|f| name(f)).collect();
-        format::first(shown, names.iter().map(String::as_str))
+        format::first(shown, self.findings.iter().map(|f| name(f)))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use foldhash::HashMap;
 
-use nodelife_core::object::{Meta, Pod, Toleration, Workload};
+use nodelife_core::object::{Pod, Toleration, Workload};
 
 /// The owner of a pod: its workload, or the pod itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,9 +117,4 @@ impl<'a> OwnedPods<'a> {
 pub(super) fn is_system_critical(pod: &Pod) -> bool {
     pod.spec.priority.unwrap_or_default() >= nodelife_core::object::SYSTEM_CRITICAL
         || pod.spec.priority_class_name.starts_with("system-")
-}
-
-/// `namespace/name`.
-pub(super) fn full_name(meta: &Meta) -> String {
-    format!("{}/{}", meta.namespace, meta.name)
 }

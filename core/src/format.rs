@@ -1,5 +1,7 @@
 //! Formatting of durations, counts, lists of names and missing nodes for people.
 
+use std::fmt::Display;
+
 use crate::object::Node;
 
 /// Seconds as `45s`, `12m`, `3h20m` or `9d`.
@@ -20,19 +22,25 @@ pub fn duration(seconds: i64) -> String {
 }
 
 /// The first few names, and how many more there are.
-pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub fn list<T: Display>(names: impl IntoIterator<Item = T>) -> String {
     const SHOWN: usize = 5;
     first(SHOWN, names)
 }
 
 /// The first `shown` names, and how many more there are.
-pub fn first<'a>(shown: usize, names: impl IntoIterator<Item = &'a str>) -> String {
-    let names: Vec<_> = names.into_iter().collect();
-    let first = names.iter().take(shown).copied().collect::<Vec<_>>();
-    match names.len().saturating_sub(shown) {
-        0 => first.join(", "),
-        more => format!("{} and {more} more", first.join(", ")),
+pub fn first<T: Display>(shown: usize, names: impl IntoIterator<Item = T>) -> String {
+    let mut names = names.into_iter().fuse();
+    let first = join(names.by_ref().take(shown), ", ");
+    match names.count() {
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
+}
+
+/// All of them, with a separator between two.
+pub fn join<T: Display>(items: impl IntoIterator<Item = T>, separator: &str) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    items.join(separator)
 }
 
 /// The API server's own words for a node that is not there, and the one that may be meant: the only

@@ -12,21 +12,15 @@ use arcstr::ArcStr;
 use foldhash::HashSet;
 use serde::{Deserialize, Serialize};
 
-/// An immutable string that is shared when it is cloned.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// An immutable string that is shared when it is cloned. The default, the empty string, takes no memory:
+/// decoders make many that they never fill.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Str(ArcStr);
 
 impl Str {
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-impl Default for Str {
-    /// The empty string, which takes no memory: decoders make many that they never fill.
-    fn default() -> Self {
-        Self(ArcStr::new())
     }
 }
 

@@ -177,7 +177,9 @@ fn verdict(
                 .is_some_and(|b| policy.consent.bypass.contains(b))
     };
     let outlook = context.operators.outlook(pod, decision.is_refused());
-    let never = outlook.clone().filter(Outlook::is_never);
+    let never = outlook
+        .clone()
+        .filter(|outlook| matches!(outlook, Outlook::Never(_)));
     let held = impossible(pod, &decision, context, notes).filter(|why| !bypassed(why));
     let (at_scale, held): (Option<_>, _) = match held {
         Some(why) if why.may_be_scaled() => (Some(why), None),

@@ -8,12 +8,13 @@
 //! pods that stay, so that it covers a drain that removes less than its plan.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use nodelife_core::format::join;
 use nodelife_core::object::{OwnerReference, Pod};
 use nodelife_core::text::Str;
 
@@ -133,20 +134,16 @@ impl PlanScope {
             self.removed,
         ])
         .to_string();
-        let mut digest = String::from("sha256:");
-        for byte in Sha256::digest(text.as_bytes()) {
-            // A String takes all.
-            let _ = write!(digest, "{byte:02x}");
-        }
-        digest
+        let digest = Sha256::digest(text.as_bytes());
+        let digest = digest.iter().map(|byte| format!("{byte:02x}"));
+        format!("sha256:{}", join(digest, ""))
     }
 
     /// Each workload that loses pods, with what is lost: `namespace/Kind/name emptyDir,protected`.
     pub fn entries(&self) -> impl Iterator<Item = String> {
         self.removed.iter().map(|(removed, lost)| {
-            let lost: Vec<&str> = lost.iter().map(Str::as_str).collect();
             let space = if lost.is_empty() { "" } else { " " };
-            format!("{}{space}{}", removed.0, lost.join(","))
+            format!("{}{space}{}", removed.0, join(lost, ","))
         })
     }
 
@@ -187,9 +184,8 @@ impl PlanScope {
                 lines.push(format!("{removed} is not removed by the approved plan"));
                 continue;
             };
-            let more: Vec<&str> = lost.difference(known).map(Str::as_str).collect();
+            let more = join(lost.difference(known), ", ");
             if !more.is_empty() {
-                let more = more.join(", ");
                 lines.push(format!(
                     "{removed} loses more than in the approved plan: {more}"
                 ));

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use nodelife_core::format::list;
+use nodelife_core::format::{join, list};
 use nodelife_core::object::{Node, Pod};
 use nodelife_core::text::Str;
 
@@ -39,15 +39,13 @@ pub fn diagnosis(pod: &Pod, nodes: &[Node], now: Timestamp) -> Vec<String> {
             _ => "its kubelet has not reported that it stopped; see the pod's events".to_owned(),
         });
         let volumes = pod.spec.volumes.iter();
-        let claims: Vec<&str> = volumes
-            .filter_map(|volume| volume.persistent_volume_claim.as_ref())
-            .map(|claim| claim.claim_name.as_str())
-            .collect();
+        let claims = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
+        let claims = join(claims.map(|claim| &claim.claim_name), ", ");
         if !claims.is_empty() {
             reasons.push(format!(
                 "it uses the volumes of claims {}; a volume that cannot be unmounted blocks its \
                  deletion",
-                claims.join(", ")
+                claims
             ));
         }
     }

@@ -2,6 +2,7 @@
 
 use super::behavior::BehaviorSource;
 use nodelife_core::disruption::{BudgetKey, BudgetName, EvictionDecision, Scaling};
+use nodelife_core::format::join;
 use nodelife_core::text::Str;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -205,7 +206,7 @@ const AT_THIS_SCALE: &str = "it can never allow an eviction at this scale";
 fn several(budgets: &[BudgetName]) -> String {
     match budgets.len() {
         0 => "more than one budget".to_owned(),
-        count => format!("{count} budgets ({})", BudgetName::list(budgets)),
+        count => format!("{count} budgets ({})", join(budgets, ", ")),
     }
 }
 

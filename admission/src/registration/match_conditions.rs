@@ -4,6 +4,7 @@
 //! so a condition must never exclude what a rule refuses. An error in a condition would skip the
 //! call under `Ignore` and refuse the request under `Fail`, so every field is read as optional.
 
+use nodelife_core::format::join;
 use nodelife_core::taint::{NOT_READY, UNREACHABLE};
 use serde::Serialize;
 
@@ -188,15 +189,14 @@ fn few(labels: &str) -> String {
 /// Whether a kubelet may set the label `key`.
 pub(super) fn free_label() -> String {
     let below = |names: &[&str]| {
-        let escaped: Vec<String> = names.iter().map(|name| name.replace('.', "[.]")).collect();
-        format!("key.matches('^([^/]*[.])?({})/')", escaped.join("|"))
+        let escaped = names.iter().map(|name| name.replace('.', "[.]"));
+        format!("key.matches('^([^/]*[.])?({})/')", join(escaped, "|"))
     };
-    let well_known: Vec<String> = WELL_KNOWN.iter().map(|key| text(key)).collect();
     format!(
         "!{} || {} || key in [{}]",
         below(&RESERVED),
         below(&KUBELETS),
-        well_known.join(", ")
+        join(WELL_KNOWN.iter().map(|key| text(key)), ", ")
     )
 }
 
@@ -273,11 +273,10 @@ fn own_csi_node(drivers: Option<&Vec<String>>) -> MatchCondition {
         "(request.operation == 'CREATE' ? object.?metadata.?name : request.?name).orValue('')";
     let subresource = |name: &str| format!("request.?subResource.orValue('') == '{name}'");
     let announced = drivers.map(|drivers| {
-        let listed: Vec<String> = drivers.iter().map(|name| text(name)).collect();
         format!(
             " && (request.operation == 'DELETE' || object.?spec.?drivers.orValue([])\
              .all(driver, driver.?name.orValue('') in [{}]))",
-            listed.join(", ")
+            join(drivers.iter().map(|name| text(name)), ", ")
         )
     });
     let parts = [

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::context::BudgetPods;
-use crate::owners::{OwnedPods, full_name};
+use crate::owners::OwnedPods;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::disruption::{CountError, ignores_budgets, protections};
 use nodelife_core::format;
@@ -295,7 +295,7 @@ fn several_budgets(context: &Context<'_>, findings: &mut Findings<'_>) {
     for ((_, names), BudgetPods { budget, mut pods }) in sets {
         pods.sort_by_key(|pod| &pod.metadata.name);
         let listed = format::list(pods.iter().map(|pod| pod.metadata.name.as_str()));
-        let pod_names: Vec<_> = pods.iter().map(|pod| full_name(&pod.metadata)).collect();
+        let pod_names: Vec<_> = pods.iter().map(|pod| pod.metadata.full_name()).collect();
         let says = if context.snapshot.is_declared() {
             "budgets {budgets} select the same pods, those of {pods}"
         } else {

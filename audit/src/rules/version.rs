@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement, pools};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::allocatable::provider::Provider;
+use nodelife_core::format::join;
 use nodelife_core::machine::{Class, NodeMachine};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
@@ -202,10 +203,7 @@ fn mixed(context: &Context<'_>, findings: &mut Findings<'_>) {
         let versions = versions.map(|node| node.status.node_info.kubelet_version.as_str());
         let counts = pools::counts(versions);
         if counts.len() > 1 {
-            let each: Vec<_> = counts
-                .iter()
-                .map(|(text, n)| format!("{text} ({n})"))
-                .collect();
+            let each = counts.iter().map(|(text, n)| format!("{text} ({n})"));
             let names = nodes.iter().map(|node| node.metadata.name.as_str());
             let numbers = counts
                 .iter()
@@ -214,7 +212,7 @@ fn mixed(context: &Context<'_>, findings: &mut Findings<'_>) {
             findings.push(
                 FindingBuilder::named("Pool", pool.name, "kubelets: {nodesByValue}")
                     .on_all(names)
-                    .with("nodesByValue", Fact::from(each.join(", ")).valued(numbers)),
+                    .with("nodesByValue", Fact::from(join(each, ", ")).valued(numbers)),
             );
         }
     }

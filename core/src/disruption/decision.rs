@@ -53,12 +53,6 @@ impl BudgetName {
             owner: budget.owner().map(named),
         }
     }
-
-    /// Several of them, with commas.
-    pub fn list(names: &[Self]) -> String {
-        let names: Vec<String> = names.iter().map(Self::to_string).collect();
-        names.join(", ")
-    }
 }
 
 impl fmt::Display for BudgetName {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::nullable;
 use super::{Labels, Meta};
+use crate::format::join;
 use crate::text::Str;
 
 /// `policy/v1` PodDisruptionBudget.
@@ -122,8 +123,7 @@ impl fmt::Display for LabelSelector {
                 _ => key.to_string(),
             }
         });
-        let all: Vec<String> = plain.chain(rest).collect();
-        f.write_str(&all.join(","))
+        f.write_str(&join(plain.chain(rest), ","))
     }
 }
 

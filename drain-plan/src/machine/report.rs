@@ -234,8 +234,7 @@ impl DrainMachine {
     /// The pod, as namespace/name, and what its operator will do about it.
     pub fn outlook_of(&self, uid: &str) -> Option<(String, &Outlook)> {
         let tracked = self.pod(uid)?;
-        let meta = &tracked.pod.metadata;
-        let name = format!("{}/{}", meta.namespace, meta.name);
+        let name = tracked.pod.metadata.full_name();
         tracked.outlook.as_ref().map(|outlook| (name, outlook))
     }
 

@@ -12,6 +12,7 @@ use super::nodes::{NodeLoss, NodePhase};
 use super::replicas::{CountReader, RECOUNT};
 use super::state::{PodState, Tracked};
 use nodelife_core::disruption::{Limit, keeps_replicas};
+use nodelife_core::format::join;
 use nodelife_core::object::Workload;
 use nodelife_core::text::Str;
 use nodelife_core::workload::GROUP_SET;
@@ -318,9 +319,6 @@ impl DrainMachine {
 /// The labels that all pods of the workload have, as a label selector; empty if it names none.
 fn selector(workload: &Workload) -> String {
     let labels = workload.spec.selector.iter();
-    labels
-        .flat_map(|selector| &selector.match_labels)
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect::<Vec<_>>()
-        .join(",")
+    let labels = labels.flat_map(|selector| &selector.match_labels);
+    join(labels.map(|(key, value)| format!("{key}={value}")), ",")
 }

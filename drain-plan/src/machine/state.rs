@@ -10,6 +10,7 @@ use crate::return_reason::ReturnReason;
 use crate::stuck::diagnosis;
 use crate::verdict::{Impossible, MissingFlag, SkipReason};
 use nodelife_core::disruption::{BudgetKey, BudgetName, BudgetRefusal, IMPLICIT_TIMEOUT};
+use nodelife_core::format::join;
 use nodelife_core::object::{Node, Pod};
 use nodelife_core::operator::Outlook;
 use nodelife_core::text::Str;
@@ -212,7 +213,7 @@ fn replacements(obstacles: &[String], held: bool) -> String {
 fn several(budgets: &[BudgetName]) -> String {
     match budgets.len() {
         0 => "more than one budget at once".to_owned(),
-        count => format!("{count} budgets at once: {}", BudgetName::list(budgets)),
+        count => format!("{count} budgets at once: {}", join(budgets, ", ")),
     }
 }
 

@@ -154,7 +154,7 @@ impl Schedule<'_> {
                 of.insert(format!("{kind} {}/{name}", meta.namespace));
             }
         }
-        let of = list(of.iter().map(String::as_str));
+        let of = list(of);
         format!("nothing tells how long the pods of {of} take to become Ready")
     }
 

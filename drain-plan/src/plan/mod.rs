@@ -23,9 +23,9 @@ use crate::options::tier;
 use control_plane::quorum_warnings;
 use estimate::{PlannedEviction, Schedule};
 use nodelife_core::disruption::{
-    BudgetKey, BudgetName, Budgets, EvictionDecision, Exemption, ImplicitBudget, unknown_keeper,
+    BudgetKey, Budgets, EvictionDecision, Exemption, ImplicitBudget, unknown_keeper,
 };
-use nodelife_core::format::count;
+use nodelife_core::format::{count, join};
 use nodelife_core::text::Str;
 use nodelife_core::workload::{Workloads, is_of_group};
 use obstacles::{held, obstacles};
@@ -367,13 +367,12 @@ fn planned(
         PodVerdict::Skip(skip) => (Action::Skip, skip.to_string(), None),
         PodVerdict::Await(awaited) => (Action::Wait, awaited.to_string(), None),
         PodVerdict::Refuse(needs, impossible) => {
-            let reasons: Vec<String> = needs
+            let reasons = needs
                 .iter()
                 .map(|need| format!("{need} ({})", need.remedy()))
-                .chain(impossible.iter().map(ToString::to_string))
-                .collect();
+                .chain(impossible.iter().map(ToString::to_string));
             let budget = impossible.as_ref().and_then(Impossible::budget);
-            (Action::Refuse, reasons.join("; "), budget.cloned())
+            (Action::Refuse, join(reasons, "; "), budget.cloned())
         }
         PodVerdict::Impossible(why) => (Action::Impossible, why.to_string(), why.budget().cloned()),
         PodVerdict::Evict(decision) if eviction.disable_eviction => (
@@ -446,7 +445,7 @@ fn because(decision: &EvictionDecision) -> String {
             format!(
                 "selected by {} budgets ({}); an operator may remove some of them",
                 budgets.len(),
-                BudgetName::list(budgets)
+                join(budgets, ", ")
             )
         }
     }

@@ -12,7 +12,7 @@ use crate::verdict::{PodVerdict, WaitReason};
 use nodelife_core::disruption::{BudgetRefusal, Budgets, EvictionDecision, Limit};
 use nodelife_core::format;
 use nodelife_core::format::{count, list};
-use nodelife_core::object::{Meta, Node};
+use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
 /// How many pods are refused.
@@ -51,7 +51,7 @@ pub(super) fn obstacles(
             _ => None,
         };
         let kept = kept_by(&item.pod).filter(|_| matches!(item.verdict, PodVerdict::Evict(_)));
-        let name = full_name(&item.pod.metadata);
+        let name = item.pod.metadata.full_name();
         let kept = kept.map(|by| format!("{name} stays until its finalizers are removed: {by}"));
         found.extend(text.or(kept).filter(|text| told.insert(text.clone())));
     }
@@ -91,7 +91,7 @@ fn silent_nodes(
 /// A pod that ends by itself, nobody knows when.
 fn awaited(item: &InventoryItem, reason: &WaitReason, now: Timestamp) -> Option<String> {
     let meta = &item.pod.metadata;
-    let name = full_name(meta);
+    let name = meta.full_name();
     match reason {
         WaitReason::Completion(_) => {
             return Some(format!("{name} is waited for until it completes"));
@@ -100,7 +100,7 @@ fn awaited(item: &InventoryItem, reason: &WaitReason, now: Timestamp) -> Option<
         WaitReason::Terminating => {}
     }
     if !meta.finalizers.is_empty() {
-        let finalizers = list(meta.finalizers.iter().map(Str::as_str));
+        let finalizers = list(meta.finalizers.iter());
         return Some(format!("{name} is held by its finalizers: {finalizers}"));
     }
     let overdue = now.duration_since(meta.deletion_timestamp?);
@@ -125,7 +125,7 @@ fn blocked(
         EvictionDecision::SeveralBudgets(several) => {
             return Some(format!(
                 "{} is selected by {}, and an operator has to remove all but one",
-                full_name(&item.pod.metadata),
+                item.pod.metadata.full_name(),
                 count(several.len(), "budget")
             ));
         }
@@ -151,13 +151,12 @@ fn blocked(
         }
         refusal => format!(": {refusal}"),
     };
-    let unhealthy: Vec<String> = budget.map_or_else(Vec::new, |budget| {
-        let pods = budget.unhealthy_pods(context.pods_in(&key.namespace), now);
-        pods.iter().map(ToString::to_string).collect()
+    let unhealthy = budget.map_or_else(Vec::new, |budget| {
+        budget.unhealthy_pods(context.pods_in(&key.namespace), now)
     });
     let which = match unhealthy.as_slice() {
         [] => String::new(),
-        some => format!(": {}", list(some.iter().map(String::as_str))),
+        some => format!(": {}", list(some)),
     };
     Some(format!("budget {key} blocks its pods{until}{which}"))
 }
@@ -190,13 +189,9 @@ fn missing_replacements(
         if let Some(first) = planned.iter().find(nowhere) {
             found.push(format!(
                 "no other node takes the replacement of {}, which the next pods wait for",
-                full_name(&first.pod.metadata)
+                first.pod.metadata.full_name()
             ));
         }
     }
     found
-}
-
-fn full_name(meta: &Meta) -> String {
-    format!("{}/{}", meta.namespace, meta.name)
 }

@@ -1,5 +1,6 @@
 //! The hardening rules in CEL.
 
+use nodelife_core::format::join;
 use nodelife_core::object::MIRROR_ANNOTATION;
 
 use super::checks::{CREATE, UPDATE, implies, same};
@@ -100,14 +101,13 @@ fn self_deletion() -> Check {
 }
 
 fn csi_drivers(names: &[String]) -> Check {
-    let names: Vec<String> = names.iter().map(|name| text(name)).collect();
     let (new, old) = (
         "object.?spec.?drivers.orValue([])",
         "oldObject.?spec.?drivers.orValue([])",
     );
     let allowed = format!(
         "(driver.name in [{}] || {old}.exists(one, one.name == driver.name))",
-        names.join(", ")
+        join(names.iter().map(|name| text(name)), ", ")
     );
     Check::with_value(
         format!("{new}.all(driver, {allowed})"),
