@@ -17,12 +17,6 @@ pub enum Outlook {
     Never(String),
 }
 
-impl Outlook {
-    pub fn is_never(&self) -> bool {
-        matches!(self, Self::Never(_))
-    }
-}
-
 impl fmt::Display for Outlook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::around::{Around, Outlook, named};
-use super::{Operator, OperatorResource, controller_of, parse};
-use crate::object::{Meta, Pod, nullable};
+use super::{Object, Operator, OperatorResource, controller_of, parse};
+use crate::object::{Pod, nullable};
 use crate::text::Str;
 
 /// The clusters that were read.
@@ -17,13 +17,7 @@ pub(super) struct CloudNativePg {
     clusters: Vec<Cluster>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-struct Cluster {
-    metadata: Meta,
-    spec: Spec,
-    status: Status,
-}
+type Cluster = Object<Spec, Status>;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

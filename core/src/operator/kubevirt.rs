@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::around::{Around, Outlook, named};
-use super::{Operator, OperatorResource, controller_of, parse};
+use super::{Object, Operator, OperatorResource, controller_of, parse};
 use crate::format::count;
-use crate::object::{Condition, Meta, Pod, nullable};
+use crate::object::{Condition, Pod, nullable};
 use crate::text::Str;
 
 /// KubeVirt's objects.
@@ -21,14 +21,7 @@ pub(super) struct VirtualMachines {
     kubevirts: Vec<KubeVirt>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-struct Instance {
-    metadata: Meta,
-    spec: Spec,
-    #[serde(deserialize_with = "nullable")]
-    status: Status,
-}
+type Instance = Object<Spec, Status>;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -56,14 +49,7 @@ struct MigrationState {
     target_node: Str,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-struct Migration {
-    metadata: Meta,
-    spec: MigrationSpec,
-    #[serde(deserialize_with = "nullable")]
-    status: MigrationStatus,
-}
+type Migration = Object<MigrationSpec, MigrationStatus>;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -77,11 +63,7 @@ struct MigrationStatus {
     phase: Str,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-struct KubeVirt {
-    spec: KubeVirtSpec,
-}
+type KubeVirt = Object<KubeVirtSpec>;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]

@@ -11,7 +11,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::around::{Around, Outlook};
-use super::{Operator, OperatorResource, controller_of, parse};
+use super::{Object, Operator, OperatorResource, controller_of, parse};
+use crate::format::join;
 use crate::object::{Meta, Pod, nullable};
 use crate::text::Str;
 
@@ -33,14 +34,7 @@ struct Setting {
     value: Str,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-struct InstanceManager {
-    metadata: Meta,
-    spec: OnNode,
-    #[serde(deserialize_with = "nullable")]
-    status: ManagerStatus,
-}
+type InstanceManager = Object<OnNode, ManagerStatus>;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -59,12 +53,7 @@ struct ManagerStatus {
     instance_engine_frontends: BTreeMap<Str, Value>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-struct Engine {
-    metadata: Meta,
-    spec: OfVolume,
-}
+type Engine = Object<OfVolume>;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -72,12 +61,7 @@ struct OfVolume {
     volume_name: Str,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-struct Volume {
-    metadata: Meta,
-    spec: VolumeSpec,
-}
+type Volume = Object<VolumeSpec>;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -86,14 +70,7 @@ struct VolumeSpec {
     data_locality: Str,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-struct Replica {
-    metadata: Meta,
-    spec: ReplicaSpec,
-    #[serde(deserialize_with = "nullable")]
-    status: ReplicaStatus,
-}
+type Replica = Object<ReplicaSpec, ReplicaStatus>;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -113,11 +90,7 @@ struct ReplicaStatus {
     current_state: Str,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-struct Attachment {
-    spec: AttachmentSpec,
-}
+type Attachment = Object<AttachmentSpec>;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -277,10 +250,9 @@ impl Longhorn {
                  {detaches} to true"
             ))
         } else {
-            let kinds: Vec<&str> = kinds.into_iter().collect();
             Outlook::WillLift(format!(
                 "Longhorn lifts the budget when volume {volume} is detached ({} is at work)",
-                kinds.join(", ")
+                join(kinds, ", ")
             ))
         })
     }

@@ -20,10 +20,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::LazyLock;
 
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
-use crate::object::Pod;
+use crate::object::{Meta, Pod, nullable};
 use crate::text::Str;
 
 pub use around::{Around, Outlook};
@@ -215,6 +216,16 @@ impl OperatorObjects {
         }
         operator.outlook(&self.around, pod, refused)
     }
+}
+
+/// An object of an operator, as far as it is read.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, bound = "Spec: Default + DeserializeOwned, Status: Default + DeserializeOwned")]
+struct Object<Spec, Status = IgnoredAny> {
+    metadata: Meta,
+    spec: Spec,
+    #[serde(deserialize_with = "nullable")]
+    status: Status,
 }
 
 /// The API group and kind of a pod's controller.

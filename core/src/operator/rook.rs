@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::around::{Around, Outlook, named};
-use super::{Operator, OperatorResource, parse};
+use super::{Object, Operator, OperatorResource, parse};
 use crate::object::{Meta, Pod, nullable};
 use crate::text::Str;
 
@@ -22,14 +22,7 @@ pub(super) struct Ceph {
     deployments: Vec<Deployment>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-struct Cluster {
-    metadata: Meta,
-    spec: Spec,
-    #[serde(deserialize_with = "nullable")]
-    status: Status,
-}
+type Cluster = Object<Spec, Status>;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -80,14 +73,7 @@ struct DrainMap {
     data: BTreeMap<Str, Str>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-struct Deployment {
-    metadata: Meta,
-    spec: DeploymentSpec,
-    #[serde(deserialize_with = "nullable")]
-    status: DeploymentStatus,
-}
+type Deployment = Object<DeploymentSpec, DeploymentStatus>;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::around::{Around, Outlook, named};
-use super::{Operator, OperatorResource, parse};
-use crate::object::{Condition, Meta, Pod, nullable};
+use super::{Object, Operator, OperatorResource, parse};
+use crate::object::{Condition, Pod, nullable};
 use crate::text::Str;
 
 /// Has the operator roll a pod.
@@ -22,14 +22,7 @@ pub(super) struct Strimzi {
     has_drain_cleaner: bool,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-struct Kafka {
-    metadata: Meta,
-    spec: Spec,
-    #[serde(deserialize_with = "nullable")]
-    status: Status,
-}
+type Kafka = Object<Spec, Status>;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -97,11 +90,7 @@ const DRAIN_CLEANER: OperatorResource = OperatorResource::new(
 
 impl Operator for Strimzi {
     fn guards(&self, pod: &Pod) -> bool {
-        let labels = &pod.metadata.labels;
-        labels
-            .get("strimzi.io/kind")
-            .is_some_and(|kind| kind == "Kafka")
-            && labels.contains_key("strimzi.io/broker-role")
+        is_broker(pod)
     }
 
     fn resources(&self) -> &'static [OperatorResource] {
@@ -173,15 +162,17 @@ impl Operator for Strimzi {
     }
 }
 
+fn is_broker(pod: &Pod) -> bool {
+    let labels = &pod.metadata.labels;
+    let kind = labels.get("strimzi.io/kind");
+    kind.is_some_and(|kind| kind == "Kafka") && labels.contains_key("strimzi.io/broker-role")
+}
+
 /// Another broker of the cluster that is not Ready.
 fn unready_broker<'a>(around: &'a Around, pod: &Pod, cluster: &Str) -> Option<&'a Pod> {
     around.pods.iter().find(|other| {
-        let labels = &other.metadata.labels;
-        labels.get("strimzi.io/cluster") == Some(cluster)
-            && labels
-                .get("strimzi.io/kind")
-                .is_some_and(|kind| kind == "Kafka")
-            && labels.contains_key("strimzi.io/broker-role")
+        is_broker(other)
+            && other.metadata.labels.get("strimzi.io/cluster") == Some(cluster)
             && other.metadata.namespace == pod.metadata.namespace
             && other.metadata.uid != pod.metadata.uid
             && !other.is_ready()
