@@ -12,8 +12,10 @@ const MAX_LINES: usize = 64;
 
 /// Decides after each node, and the soak, whether others follow.
 pub trait Gate: Send + Sync {
-    /// Its name in sentences: `the command of --gate`.
-    fn name(&self) -> &str;
+    /// Its name in sentences.
+    fn name(&self) -> &str {
+        "the gate"
+    }
 
     /// Whether others may follow `node`, or why not. `drained`: whether its drain found it empty. The
     /// future is dropped with the drain.

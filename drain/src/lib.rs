@@ -21,6 +21,7 @@ mod surge;
 mod view;
 
 pub use drain::{Drain, Prepared, Refusals};
+pub use executor::{deadline, sleep_until};
 pub use gate::{Gate, GateLines};
 pub use identity::DrainIdentity;
 pub use maintenance::{NotGivenBack, TakeOff, cordoned_by_maintenance, give_back};

@@ -129,17 +129,6 @@ pub enum DrainStatus {
 }
 
 impl DrainStatus {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Done,
-        Self::Refused,
-        Self::Blocked,
-        Self::Stuck,
-        Self::Impossible,
-        Self::Failed,
-        Self::Interrupted,
-    ];
-
     /// The exit status of `kubectl nodelife drain`, and `status.exitStatus` of a NodeMaintenance.
     pub fn code(self) -> u8 {
         match self {
@@ -155,9 +144,15 @@ impl DrainStatus {
 
     /// The status with this code; failed if it is none.
     pub fn of_code(code: u8) -> Self {
-        let mut all = Self::ALL.into_iter();
-        all.find(|status| status.code() == code)
-            .unwrap_or(Self::Failed)
+        match code {
+            0 => Self::Done,
+            4 => Self::Refused,
+            5 => Self::Blocked,
+            6 => Self::Stuck,
+            7 => Self::Impossible,
+            130 => Self::Interrupted,
+            _ => Self::Failed,
+        }
     }
 
     /// The status of two things done in one drain. What is not known hides how bad the rest is, so it

@@ -32,7 +32,6 @@ pub fn about_pods<'a>(texts: impl IntoIterator<Item = (String, &'a str)>) -> Vec
     }
     let sentences = names.into_iter().map(|(text, mut names)| {
         names.sort_by(|a, b| natural::compare(a, b));
-        let names = names.iter().map(String::as_str);
         format!("{}: {text}", format::first(NAMES, names))
     });
     first(sentences.collect())

@@ -371,7 +371,7 @@ impl<'a> Executor<'a> {
             .wake_at(now)
             .into_iter()
             .chain([self.report_at])
-            .chain(self.operators.next_at());
+            .chain(self.operators.due);
         wake.chain(self.reporter.wake_at(now)).min()
     }
 
@@ -434,7 +434,7 @@ impl<'a> Executor<'a> {
 }
 
 /// Waits until the time is over; for ever where there is no end.
-async fn deadline(end: Option<Instant>) {
+pub async fn deadline(end: Option<Instant>) {
     match end {
         Some(end) => tokio::time::sleep_until(end).await,
         None => std::future::pending().await,
@@ -453,7 +453,7 @@ async fn changed(shared: &mut Option<watch::Receiver<()>>) {
 }
 
 /// Waits for a time of the server's clock; for ever if there is none.
-async fn sleep_until(wake: Option<Timestamp>, now: Timestamp) {
+pub async fn sleep_until(wake: Option<Timestamp>, now: Timestamp) {
     match wake.map(|at| std::time::Duration::try_from(at.duration_since(now))) {
         Some(wait) => tokio::time::sleep(wait.unwrap_or_default()).await,
         None => std::future::pending().await,

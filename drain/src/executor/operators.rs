@@ -19,16 +19,12 @@ const EVERY: SignedDuration = SignedDuration::from_secs(15);
 #[derive(Default)]
 pub(super) struct OperatorReader {
     read_at: Option<Timestamp>,
-    due: Option<Timestamp>,
+    /// When it is looked whether a reading is due.
+    pub(super) due: Option<Timestamp>,
     pending: JoinSet<OperatorObjects>,
 }
 
 impl OperatorReader {
-    /// When it is looked whether a reading is due.
-    pub(super) fn next_at(&self) -> Option<Timestamp> {
-        self.due
-    }
-
     pub(super) fn read_if_due(
         &mut self,
         cluster: &Cluster,

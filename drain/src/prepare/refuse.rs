@@ -83,5 +83,5 @@ pub(super) fn refuse(
 /// Names of nodes, the first ones of many.
 fn first_nodes(nodes: &[Str]) -> String {
     const SHOWN: usize = 10;
-    format::first(SHOWN, nodes.iter().map(Str::as_str))
+    format::first(SHOWN, nodes)
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join_all;
 use nodelife_cluster::Cluster;
 use nodelife_cluster::resource::Resource;
+use nodelife_core::format::join;
 use nodelife_core::object::Pod;
 use nodelife_core::text::Str;
 use serde_json::Value;
@@ -92,17 +93,14 @@ async fn fail_closed(cluster: &Cluster, view: &ClusterView) -> BTreeMap<Str, Str
 
 /// A webhook, and the requests that it sees.
 fn describe(webhook: &Value) -> String {
-    let texts = |rule: &Value, field: &str| {
-        let texts: Vec<&str> = values(rule, field).filter_map(Value::as_str).collect();
-        texts.join("/")
-    };
+    let texts =
+        |rule: &Value, field: &str| join(values(rule, field).filter_map(Value::as_str), "/");
     let rules = values(webhook, "rules");
     let of: BTreeSet<String> = rules
         .map(|rule| format!("{} {}", texts(rule, "operations"), texts(rule, "resources")))
         .collect();
     let name = text(webhook, "/name");
-    let of: Vec<String> = of.into_iter().collect();
-    format!("{name} (failurePolicy Fail, {})", of.join(", "))
+    format!("{name} (failurePolicy Fail, {})", join(of, ", "))
 }
 
 impl ClusterView {

@@ -16,6 +16,7 @@ use nodelife_core::disruption::{
     AT_PRESENT_SCALE, Autoscalers, BudgetRefusal, Budgets, EvictionDecision, ImplicitBudget,
     decide, keeps_replicas,
 };
+use nodelife_core::format;
 use nodelife_core::object::{Node, Pod, WorkloadKind, claims};
 use nodelife_core::operator::{self, OperatorObjects};
 use nodelife_core::scheduling::Placement;
@@ -244,16 +245,12 @@ impl ClusterView {
 
     /// The sentence for a user who asks for `--wait-ready` and may not watch workloads.
     pub(crate) fn missing_for_wait_ready(&self) -> Option<String> {
-        let kinds: Vec<String> = self
-            .unwatched
-            .iter()
-            .map(|kind| format!("{kind}s"))
-            .collect();
+        let kinds = self.unwatched.iter().map(|kind| format!("{kind}s"));
+        let kinds = format::join(kinds, " and ");
         (!kinds.is_empty()).then(|| {
             format!(
-                "refused: --wait-ready requires permission to list and watch {}; nothing was \
-                 changed",
-                kinds.join(" and ")
+                "refused: --wait-ready requires permission to list and watch {kinds}; nothing was \
+                 changed"
             )
         })
     }
