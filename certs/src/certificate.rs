@@ -24,10 +24,8 @@ impl Fingerprint {
 /// The first eight bytes in hex: enough to tell a handful of certificates apart.
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for byte in self.0.iter().take(8) {
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
+        let first = self.0.first_chunk().copied();
+        write!(f, "{:016x}", u64::from_be_bytes(first.unwrap_or_default()))
     }
 }
 

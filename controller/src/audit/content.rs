@@ -1,7 +1,6 @@
 //! [`Content`]: what one report of the audit is to say, and the division of an audit into reports.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use foldhash::HashMap;
 use nodelife_audit::{AuditReport, Finding, NodeOf, Skipped};
@@ -81,11 +80,8 @@ impl Content {
 /// So many bits as keep reports apart that differ.
 fn hex(context: Context) -> String {
     let digest = context.finish();
-    let bytes = digest.as_ref().iter().take(8);
-    bytes.fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    let first = digest.as_ref().first_chunk().copied();
+    format!("{:016x}", u64::from_be_bytes(first.unwrap_or_default()))
 }
 
 /// Divides the findings: those about a node and its pods go to the node's report, all others to the

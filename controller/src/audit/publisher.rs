@@ -83,10 +83,8 @@ struct Item {
     metadata: Meta,
 }
 
-enum Due {
-    Apply(String, Digest),
-    Delete(String),
-}
+/// A report to write, by its name, and what it is to say; to delete where that is nothing.
+type Due<'a> = (String, Option<(&'a Content, Digest)>);
 
 impl Publisher {
     pub(super) fn new(cluster: Cluster) -> Self {
@@ -114,7 +112,7 @@ impl Publisher {
             if self.installed == Some(true) && !contents.is_empty() {
                 let (due, later) = self.due(&contents, Instant::now());
                 next = later.map_or(next, |later| next.min(later));
-                self.write(due, &contents).await;
+                self.write(due).await;
             }
             tokio::select! {
                 changed = wanted.changed() => if changed.is_err() {
@@ -187,12 +185,12 @@ impl Publisher {
     }
 
     /// The writes that are due now, and the time of the next.
-    fn due(&self, contents: &Contents, now: Instant) -> (Vec<Due>, Option<Instant>) {
+    fn due<'a>(&self, contents: &'a Contents, now: Instant) -> (Vec<Due<'a>>, Option<Instant>) {
         let mut due = Vec::new();
         let mut later: Option<Instant> = None;
         let unknown = Written::default();
-        let wanted: BTreeMap<&String, Digest> = (contents.iter())
-            .map(|(name, content)| (name, content.digest()))
+        let wanted: BTreeMap<&String, (&Content, Digest)> = (contents.iter())
+            .map(|(name, content)| (name, (content, content.digest())))
             .collect();
         for name in contents
             .keys()
@@ -200,10 +198,10 @@ impl Publisher {
             .collect::<BTreeSet<_>>()
         {
             let written = self.written.get(name).unwrap_or(&unknown);
-            let digest = wanted.get(name);
-            let pause = match digest {
-                Some(digest) if !written.exists || digest.facts != written.facts => BETWEEN_WRITES,
-                Some(digest) if digest.texts != written.texts => LONGEST_REFRESH,
+            let content = wanted.get(name);
+            let pause = match content {
+                Some((_, new)) if !written.exists || new.facts != written.facts => BETWEEN_WRITES,
+                Some((_, new)) if new.texts != written.texts => LONGEST_REFRESH,
                 None if written.exists => BETWEEN_WRITES,
                 Some(_) | None => continue,
             };
@@ -216,30 +214,21 @@ impl Publisher {
                 later = Some(later.map_or(at, |other| other.min(at)));
                 continue;
             }
-            due.push(match digest {
-                Some(digest) => Due::Apply(name.clone(), digest.clone()),
-                None => Due::Delete(name.clone()),
-            });
+            due.push((name.clone(), content.cloned()));
         }
         (due, later)
     }
 
-    async fn write(&mut self, due: Vec<Due>, contents: &Contents) {
+    async fn write(&mut self, due: Vec<Due<'_>>) {
         let now = self.cluster.clock().now();
         let mut writes = Vec::new();
-        for one in due {
-            match one {
-                Due::Delete(name) => writes.push((name, None)),
-                Due::Apply(name, digest) => {
-                    let Some(content) = contents.get(&name) else {
-                        continue;
-                    };
-                    let written = self.written.entry(name.clone()).or_default();
-                    let known = written.found.take().filter(|_| written.exists);
-                    let known = known.ok_or(written.exists);
-                    writes.push((name, Some((content, digest, known))));
-                }
-            }
+        for (name, content) in due {
+            let content = content.map(|(content, digest)| {
+                let written = self.written.entry(name.clone()).or_default();
+                let known = written.found.take().filter(|_| written.exists);
+                (content, digest, known.ok_or(written.exists))
+            });
+            writes.push((name, content));
         }
         let cluster = &self.cluster;
         let writes = writes.into_iter().map(|(name, content)| {
@@ -256,13 +245,8 @@ impl Publisher {
             write.boxed()
         });
         let writes: Vec<_> = writes.collect();
-        let mut done = futures::stream::iter(writes).buffer_unordered(WRITES_AT_ONCE);
-        let mut ended = Vec::new();
-        while let Some(one) = done.next().await {
-            ended.push(one);
-        }
-        drop(done);
-        for (name, result) in ended {
+        let ended = futures::stream::iter(writes).buffer_unordered(WRITES_AT_ONCE);
+        for (name, result) in ended.collect::<Vec<_>>().await {
             let written = self.written.entry(name.clone()).or_default();
             written.at = Some(Instant::now());
             match result {

@@ -76,7 +76,7 @@ impl MaintenanceEvents {
 fn overall(old: &MaintenanceStatus, new: &MaintenanceStatus) -> Vec<News> {
     let mut news = Vec::new();
     if old.started_at.is_none() && new.started_at.is_some() {
-        let nodes = new.nodes.iter().map(|node| node.name.as_str());
+        let nodes = new.nodes.iter().map(|node| &node.name);
         news.push((STARTED, format!("drains {}", format::first(SHOWN, nodes))));
     }
     if old.finished_at.is_none() && new.finished_at.is_some() {

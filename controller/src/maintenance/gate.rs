@@ -58,10 +58,6 @@ pub(super) struct ConditionGate {
 }
 
 impl Gate for ConditionGate {
-    fn name(&self) -> &'static str {
-        "the gate"
-    }
-
     fn check(
         &self,
         node: Str,
@@ -150,7 +146,7 @@ impl GateAudit {
         };
         let errors = errors.transpose()?.unwrap_or_default();
         let errors = errors.get(node).into_iter().flatten();
-        Ok(format::first(SHOWN, errors.map(String::as_str)))
+        Ok(format::first(SHOWN, errors))
     }
 }
 
@@ -161,10 +157,6 @@ pub(super) struct AuditGate {
 }
 
 impl Gate for AuditGate {
-    fn name(&self) -> &'static str {
-        "the gate"
-    }
-
     fn check(
         &self,
         node: Str,

@@ -166,13 +166,12 @@ impl Known {
     pub(super) fn taken(&self, uid: &str, nodes: &BTreeSet<Str>) -> Option<Wait> {
         let mut others = self.taken.iter().filter(|(other, _)| *other != uid);
         others.find_map(|(_, other)| {
-            let shared: Vec<&str> = other.nodes.intersection(nodes).map(Str::as_str).collect();
+            let shared = format::first(SHOWN, other.nodes.intersection(nodes));
             (!shared.is_empty()).then(|| Wait {
                 reason: "NodeInMaintenance",
                 message: format!(
-                    "waits for nodemaintenance/{}, which has {}",
-                    other.name,
-                    format::first(SHOWN, shared.into_iter())
+                    "waits for nodemaintenance/{}, which has {shared}",
+                    other.name
                 ),
             })
         })
@@ -193,13 +192,11 @@ impl Known {
         let ended = others.filter(|(_, other)| {
             other.has_ended && other.nodes.iter().any(|node| out.contains(node))
         });
-        let names: Vec<String> = ended
-            .map(|(_, other)| format!("nodemaintenance/{}", other.name))
-            .collect();
+        let names = ended.map(|(_, other)| format!("nodemaintenance/{}", other.name));
+        let names = format::first(SHOWN, names);
         if names.is_empty() {
             return String::new();
         }
-        let names = format::first(SHOWN, names.iter().map(String::as_str));
         format!("; drained, and kept until they are deleted, by: {names}")
     }
 
@@ -302,7 +299,7 @@ impl Reservation {
         if let Some(most) = limits.max_unavailable {
             let most = most.of(own.nodes.len());
             if out.len() >= most {
-                let names = format::first(SHOWN, out.iter().map(|node| node.as_str()));
+                let names = format::first(SHOWN, &out);
                 return Some(Wait {
                     reason: "MaxUnavailable",
                     message: format!(

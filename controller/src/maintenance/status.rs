@@ -42,11 +42,10 @@ pub(super) fn nodes(progress: &Progress<'_>) -> Vec<NodeStatus> {
     let of = |(name, phase): (&Str, NodePhase)| {
         let (state, message) = match phase {
             NodePhase::Waiting => (NodeState::Waiting, String::new()),
-            NodePhase::Settling => {
-                let awaited = machine.awaited(name);
-                let awaited: Vec<String> = awaited.iter().map(ToString::to_string).collect();
-                (NodeState::Settling, awaited.join("; "))
-            }
+            NodePhase::Settling => (
+                NodeState::Settling,
+                format::join(machine.awaited(name), "; "),
+            ),
             NodePhase::Done if machine.is_drained(name) => (NodeState::Drained, String::new()),
             NodePhase::Done => {
                 let first = unsettled.get(name.as_str());
@@ -146,20 +145,18 @@ pub(super) fn blocked(progress: &Progress<'_>) -> String {
     let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for tracked in progress.machine.pods() {
         if progress.machine.outcome(tracked) == Outcome::Blocked {
-            let meta = &tracked.pod.metadata;
             let pods = reasons.entry(reason_of(tracked, progress));
-            let pod = format!("{}/{}", meta.namespace, meta.name);
-            pods.or_default().push(pod);
+            pods.or_default().push(tracked.pod.metadata.full_name());
         }
     }
     let mut reasons: Vec<_> = reasons.into_iter().collect();
     reasons.sort_by_key(|(_, pods)| std::cmp::Reverse(pods.len()));
     let told = reasons.iter_mut().take(SHOWN).map(|(reason, pods)| {
         pods.sort();
-        let names = format::first(SHOWN, pods.iter().map(String::as_str));
+        let names = format::first(SHOWN, pods);
         format!("{names}: {reason}")
     });
-    told.collect::<Vec<_>>().join("; ")
+    format::join(told, "; ")
 }
 
 pub(super) fn cut(text: &str) -> Str {

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::Cluster;
@@ -11,7 +10,7 @@ use nodelife_core::format;
 use nodelife_core::node_maintenance::{NodeMaintenance, NodeState, NodeStatus};
 use nodelife_core::node_marks::Lock;
 use nodelife_core::text::Str;
-use nodelife_drain::DrainIdentity;
+use nodelife_drain::{DrainIdentity, sleep_until};
 
 use super::super::reservations::{Known, Reservations, Wait};
 
@@ -48,17 +47,16 @@ impl BlockerCheck {
                 return Some(blocker("NoNodes", "no node is selected".to_owned()));
             }
             let missing = wanted.iter().filter(|name| known.nodes.get(name).is_none());
-            let missing: Vec<&str> = missing.map(Str::as_str).collect();
+            let missing = format::first(SHOWN, missing);
             if !missing.is_empty() {
-                let names = format::first(SHOWN, missing);
-                let text = format!("waits for nodes that are not there: {names}");
+                let text = format!("waits for nodes that are not there: {missing}");
                 return Some(blocker("NodeNotFound", text));
             }
             let removed = |name: &&Str| known.nodes.get(name).is_some_and(|node| node.is_removed);
-            let removed: Vec<&str> = wanted.iter().filter(removed).map(Str::as_str).collect();
+            let removed = format::first(SHOWN, wanted.iter().filter(removed));
             if status.started_at.is_none() && !removed.is_empty() {
-                let names = format::first(SHOWN, removed);
-                let text = format!("waits for nodes that an autoscaler removes by itself: {names}");
+                let text =
+                    format!("waits for nodes that an autoscaler removes by itself: {removed}");
                 return Some(blocker("NodeDisrupted", text));
             }
             let set: BTreeSet<Str> = wanted.iter().cloned().collect();
@@ -127,11 +125,11 @@ impl BlockerCheck {
             let nodes = format::first(SHOWN, nodes);
             format!("the drain of {holder}, which has {nodes}")
         });
-        let all: Vec<String> = all.collect();
+        let all = format::join(all, "; and for ");
         (!all.is_empty()).then(|| Blocker {
             wait: Wait {
                 reason: "NodeLocked",
-                message: format!("waits for {}", all.join("; and for ")),
+                message: format!("waits for {all}"),
             },
             held: count,
             until,
@@ -156,19 +154,12 @@ impl BlockerCheck {
                 }) if present == wait => until,
                 _ => return,
             };
-            let left = until.map(|until| Duration::try_from(until.duration_since(now)));
-            let over = async {
-                match left {
-                    Some(left) => tokio::time::sleep(left.unwrap_or_default()).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 told = changes.changed() => match told {
                     Ok(()) => reservations.gather().await,
                     Err(_) => return,
                 },
-                () = over => {}
+                () = sleep_until(until, now) => {}
             }
         }
     }

@@ -149,11 +149,7 @@ impl Worker {
 /// The sentence that names the nodes.
 fn not_given_back(left: &NotGivenBack) -> anyhow::Error {
     const SHOWN: usize = 10;
-    let nodes: Vec<String> = left
-        .0
-        .iter()
-        .map(|(node, why)| format!("{node}: {why}"))
-        .collect();
-    let nodes = format::first(SHOWN, nodes.iter().map(String::as_str));
+    let nodes = left.0.iter().map(|(node, why)| format!("{node}: {why}"));
+    let nodes = format::first(SHOWN, nodes);
     anyhow::anyhow!("{} of the nodes are not given back: {nodes}", left.0.len())
 }

@@ -23,7 +23,7 @@ use nodelife_core::node_maintenance::{
 };
 use nodelife_core::text::Str;
 use nodelife_drain::{
-    Drain, DrainIdentity, DrainRequest, DrainStatus, NodeSelection, Prepared, prepare,
+    Drain, DrainIdentity, DrainRequest, DrainStatus, NodeSelection, Prepared, deadline, prepare,
 };
 use tokio::sync::{SemaphorePermit, mpsc, watch};
 use tokio::time::Instant;
@@ -189,13 +189,7 @@ impl Worker {
             }
             Next::Planned(mut drain) => Box::pin(async move { drain.changed().await }),
         };
-        let end = self.end;
-        let over = async {
-            match end {
-                Some(end) => tokio::time::sleep_until(end).await,
-                None => std::future::pending().await,
-            }
-        };
+        let over = deadline(self.end);
         tokio::select! {
             is_there = self.changed() => is_there,
             () = wake => self.refresh(),
@@ -510,8 +504,7 @@ impl Worker {
         {
             (ended, text) = (status, why);
         }
-        let text = text.as_str();
-        let (code, reason) = (ended.code(), reason(ended));
+        let why = (reason(ended), text.as_str());
         let now = self.cluster.clock().now();
         let done = ended == DrainStatus::Done;
         let mut status = self.object.status.clone();
@@ -519,21 +512,12 @@ impl Worker {
             node.next_waits_for = None;
         }
         status.finished_at = Some(whole_second(now));
-        status.exit_status = Some(code);
+        status.exit_status = Some(ended.code());
         let state = if done { "Drained" } else { "NotDrained" };
-        set_condition(
-            &mut status,
-            (condition::PROGRESSING, false),
-            (state, text),
-            now,
-        );
-        set_condition(&mut status, (condition::DRAINED, done), (reason, text), now);
-        set_condition(
-            &mut status,
-            (condition::BLOCKED, !done),
-            (reason, text),
-            now,
-        );
+        let progressing = (condition::PROGRESSING, false);
+        set_condition(&mut status, progressing, (state, why.1), now);
+        set_condition(&mut status, (condition::DRAINED, done), why, now);
+        set_condition(&mut status, (condition::BLOCKED, !done), why, now);
         count_nodes(&mut status);
         self.write(status).await?;
         // It has them already.

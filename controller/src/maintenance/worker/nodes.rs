@@ -86,7 +86,7 @@ impl Worker {
             let nodes = status.nodes.iter();
             let nodes = nodes.filter(|node| node.state == NodeState::Drained);
             let uncordoned = nodes.filter(|node| known.is_uncordoned(&node.name, &node.uid));
-            format::first(SHOWN, uncordoned.map(|node| node.name.as_str()))
+            format::first(SHOWN, uncordoned.map(|node| &node.name))
         };
         let holds = names.is_empty();
         if holds && self.object.condition(condition::CORDONED).is_none() {
@@ -131,14 +131,8 @@ pub(super) fn note_refused(status: &mut MaintenanceStatus, nodes: &BTreeMap<Str,
 /// The sentence about nodes that are refused.
 pub(super) fn refusals(nodes: &BTreeMap<Str, String>) -> String {
     const SHOWN: usize = 3;
-    let nodes: Vec<String> = nodes
-        .iter()
-        .map(|(node, why)| format!("{node}: {why}"))
-        .collect();
-    format!(
-        "refused: {}",
-        format::first(SHOWN, nodes.iter().map(String::as_str))
-    )
+    let nodes = nodes.iter().map(|(node, why)| format!("{node}: {why}"));
+    format!("refused: {}", format::first(SHOWN, nodes))
 }
 
 /// What nodes that an earlier process has ended make of the result, and why.
