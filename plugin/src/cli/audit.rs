@@ -3,7 +3,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
+use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, Args, Command, ValueEnum, ValueHint};
 use nodelife_audit::Severity;
@@ -11,7 +11,8 @@ use nodelife_audit::config::{AuditFormat, FailOn};
 use nodelife_audit::kubelet_start::Target;
 use nodelife_core::go_duration::time_limit;
 
-use super::{ConfigFileArgs, ConfigzArgs, InputArgs, NodeArgs, format};
+use super::format::{Format, OutputParser, possible_values};
+use super::{ConfigFileArgs, ConfigzArgs, InputArgs, NodeArgs, Output};
 use crate::output::Template;
 
 /// Reports what is wrong with the nodes.
@@ -144,6 +145,11 @@ impl fmt::Display for AuditOutput {
     }
 }
 
+impl Format for AuditFormat {
+    const JSON: Self = Self::Json;
+    const YAML: Self = Self::Yaml;
+}
+
 /// Reads `FORMAT`, `FORMAT=FILE` and `jsonpath=TEMPLATE`.
 #[derive(Clone)]
 struct AuditOutputParser;
@@ -157,20 +163,13 @@ impl TypedValueParser for AuditOutputParser {
         arg: Option<&Arg>,
         value: &OsStr,
     ) -> Result<AuditOutput, clap::Error> {
-        if let Some(template) = format::template(command, value)? {
-            return Ok(AuditOutput {
-                format: AuditFormat::Json,
-                file: None,
-                template: Some(template),
-            });
-        }
         let text = value.to_str().unwrap_or_default();
         let (format, file) = match text.split_once('=') {
-            Some((format, file)) => (OsStr::new(format), Some(file)),
-            None => (value, None),
+            Some((format, file)) if format != "jsonpath" => (OsStr::new(format), Some(file)),
+            _ => (value, None),
         };
-        let formats = EnumValueParser::<AuditFormat>::new();
-        let format = formats.parse_ref(command, arg, format)?;
+        let formats = OutputParser::<AuditFormat>::new();
+        let Output { format, template } = formats.parse_ref(command, arg, format)?;
         if file == Some("") {
             let message = format!("no file after the = of -o {text}\n");
             return Err(clap::Error::raw(ErrorKind::InvalidValue, message).with_cmd(command));
@@ -179,12 +178,12 @@ impl TypedValueParser for AuditOutputParser {
         Ok(AuditOutput {
             format,
             file,
-            template: None,
+            template,
         })
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(format::possible_values::<AuditFormat>()))
+        Some(Box::new(possible_values::<AuditFormat>()))
     }
 }
 

@@ -96,7 +96,7 @@ pub(super) fn possible_values<F: ValueEnum + 'static>() -> impl Iterator<Item = 
 }
 
 /// The template of `jsonpath=TEMPLATE`; none for another format.
-pub(super) fn template(command: &Command, value: &OsStr) -> Result<Option<Template>, clap::Error> {
+fn template(command: &Command, value: &OsStr) -> Result<Option<Template>, clap::Error> {
     let text = value.to_str().unwrap_or_default();
     let Some(text) = text.strip_prefix("jsonpath=") else {
         return Ok(None);

@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 use clap_complete::engine::CompletionCandidate;
 use nodelife_cluster::list::ListFilter;
-use nodelife_cluster::{Cluster, Configz, listing, snapshot};
-use nodelife_core::snapshot::Source;
+use nodelife_cluster::listing::{self, Listing, Object};
+use nodelife_cluster::{Cluster, snapshot};
 
 use super::files;
 use crate::cli::{Cli, ClusterArgs};
@@ -36,57 +36,68 @@ pub(super) fn rules_and_groups() -> Vec<CompletionCandidate> {
     groups.chain(rules()).collect()
 }
 
-/// Names of the nodes of the cluster, or of the files, that the words so far choose. No
-/// answer is an empty one: a shell has no place for an error.
+/// Names of the nodes of the cluster, or of the files, that the words so far choose.
 pub(super) fn nodes() -> Vec<CompletionCandidate> {
-    let names = words_so_far().and_then(|matches| node_names(&matches));
-    let names = names.unwrap_or_default();
-    names.into_iter().map(CompletionCandidate::new).collect()
+    names(|words| {
+        let files = words.try_get_many::<PathBuf>("files").ok().flatten();
+        let files: Vec<PathBuf> = files.into_iter().flatten().cloned().collect();
+        if files.is_empty() {
+            return listed(words, &listing::NODES, |_| ListFilter::default());
+        }
+        let read = snapshot::read(&files::expand(&files).ok()?).ok()?;
+        let nodes = read.snapshot.nodes.iter();
+        Some(nodes.map(|node| node.metadata.name.to_string()).collect())
+    })
 }
 
 /// Names of the pods of the namespace that the words so far choose.
 pub(super) fn pods() -> Vec<CompletionCandidate> {
-    let listed = words_so_far().and_then(|matches| {
-        let options = ClusterArgs::from_arg_matches(&matches).ok()?;
-        answer_of(async {
-            let cluster = Cluster::connect(&options).await.ok()?;
-            let filter = ListFilter {
-                namespace: Some(cluster.namespace().to_owned()),
-                ..ListFilter::default()
-            };
-            let listed = cluster.list(&listing::PODS, &filter, |_| {}).await.ok()?;
-            Some(listed.items)
+    names(|words| {
+        listed(words, &listing::PODS, |cluster| ListFilter {
+            namespace: Some(cluster.namespace().to_owned()),
+            ..ListFilter::default()
         })
-    });
-    let pods = listed.unwrap_or_default().into_iter();
-    pods.map(|pod| CompletionCandidate::new(pod.metadata.name.as_str()))
-        .collect()
+    })
 }
 
 /// Names of the maintenances of the cluster that the words so far choose.
 pub(super) fn maintenances() -> Vec<CompletionCandidate> {
-    let listed = words_so_far().and_then(|matches| {
-        let options = ClusterArgs::from_arg_matches(&matches).ok()?;
-        answer_of(async {
-            let cluster = Cluster::connect(&options).await.ok()?;
-            let all = ListFilter::default();
-            let listed = cluster.list(&listing::NODE_MAINTENANCES, &all, |_| {});
-            Some(listed.await.ok()?.items)
+    names(|words| {
+        listed(words, &listing::NODE_MAINTENANCES, |_| {
+            ListFilter::default()
         })
-    });
-    let maintenances = listed.unwrap_or_default().into_iter();
-    maintenances
-        .map(|one| CompletionCandidate::new(one.metadata.name.as_str()))
-        .collect()
+    })
 }
 
-/// The names that a cluster answers in time.
-fn answer_of<T>(ask: impl Future<Output = Option<T>>) -> Option<T> {
+/// The names that the words so far choose. No answer is an empty one: a shell has no place for an
+/// error.
+fn names(answer: impl FnOnce(&ArgMatches) -> Option<BTreeSet<String>>) -> Vec<CompletionCandidate> {
+    let names = words_so_far().and_then(|words| answer(&words));
+    let names = names.unwrap_or_default().into_iter();
+    names.map(CompletionCandidate::new).collect()
+}
+
+/// The names of the objects of the cluster, if it answers in time.
+fn listed<T: Object>(
+    words: &ArgMatches,
+    listing: &'static Listing<T>,
+    filter: impl FnOnce(&Cluster) -> ListFilter,
+) -> Option<BTreeSet<String>> {
+    let options = ClusterArgs::from_arg_matches(words).ok()?;
+    let names = async {
+        let cluster = Cluster::connect(&options).await.ok()?;
+        let listed = cluster
+            .list(listing, &filter(&cluster), |_| {})
+            .await
+            .ok()?;
+        let items = listed.items.iter();
+        Some(items.map(|one| one.metadata().name.to_string()).collect())
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .ok()?;
-    runtime.block_on(async { tokio::time::timeout(PATIENCE, ask).await.ok().flatten() })
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, names).await.ok().flatten() })
 }
 
 /// The flags that stand on the line that is being typed, unfinished as it is.
@@ -106,36 +117,4 @@ fn words_so_far() -> Option<ArgMatches> {
         matches = deeper;
     }
     Some(matches)
-}
-
-fn node_names(matches: &ArgMatches) -> Option<BTreeSet<String>> {
-    let files: Vec<PathBuf> = matches
-        .try_get_many("files")
-        .ok()
-        .flatten()
-        .map(|files| files.cloned().collect())
-        .unwrap_or_default();
-    let snapshot = if files.is_empty() {
-        let options = ClusterArgs::from_arg_matches(matches).ok()?;
-        answer_of(async {
-            let cluster = Cluster::connect(&options).await.ok()?;
-            let sources = BTreeSet::from([Source::Nodes]);
-            Box::pin(snapshot::collect(
-                &cluster,
-                &sources,
-                Configz::Proxy,
-                |_| {},
-            ))
-            .await
-            .ok()
-        })?
-    } else {
-        let files = files::expand(&files).ok()?;
-        snapshot::read(&files).ok()?.snapshot
-    };
-    let names = snapshot
-        .nodes
-        .iter()
-        .map(|node| node.metadata.name.to_string());
-    Some(names.collect())
 }

@@ -26,7 +26,7 @@ const PROBE_NOT_REQUESTED: &str = "use --probe; it needs permission to impersona
 
 /// The kinds of objects that are read of a cluster.
 pub(crate) struct Wanted {
-    sources: BTreeSet<Source>,
+    pub(crate) sources: BTreeSet<Source>,
     configz: Configz,
 }
 
@@ -44,10 +44,6 @@ impl Wanted {
             sources,
             configz: how.unwrap_or_default(),
         }
-    }
-
-    pub(crate) fn sources(&self) -> &BTreeSet<Source> {
-        &self.sources
     }
 }
 
@@ -186,7 +182,7 @@ pub(crate) fn from_files(input: &InputArgs, printer: &mut Printer) -> anyhow::Re
         (read.undecodable, "undecodable object"),
     ] {
         if !names.is_empty() {
-            let first = format::first(3, names.iter().map(String::as_str));
+            let first = format::first(3, &names);
             let left_out = format!("{} left out: {first}", count(names.len(), noun));
             match noun {
                 "foreign file" => printer.note(left_out),

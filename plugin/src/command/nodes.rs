@@ -22,7 +22,7 @@ pub(crate) async fn run(
     let view = View {
         format: args.output.format,
         no_headers: args.no_headers,
-        unicode: printer.has_unicode(),
+        unicode: printer.unicode,
     };
     let wanted = Wanted::new(nodes::SOURCES, ConfigzArgs::default());
     let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;

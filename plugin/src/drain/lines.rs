@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use jiff::Timestamp;
+use nodelife_core::format::join;
 use nodelife_core::text::Str;
 use nodelife_drain_plan::{DrainMachine, NodeLoss, NodePhase, Outcome, Tracked};
 use serde::Serialize;
@@ -94,11 +95,7 @@ pub(super) fn state(
 ) -> Option<(&'static str, String)> {
     let state = match phase {
         NodePhase::Waiting | NodePhase::Cordoning => return None,
-        NodePhase::Settling => {
-            let awaited = machine.awaited(node);
-            let awaited: Vec<String> = awaited.iter().map(ToString::to_string).collect();
-            ("settling", awaited.join("; "))
-        }
+        NodePhase::Settling => ("settling", join(machine.awaited(node), "; ")),
         NodePhase::Done if machine.is_drained(node) => ("drained", String::new()),
         NodePhase::Done => ("notDrained", String::new()),
         NodePhase::Left(loss @ NodeLoss::Deleted) => ("drained", loss.to_string()),

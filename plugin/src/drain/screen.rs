@@ -67,7 +67,7 @@ fn row(tracked: &Tracked, nodes: &[Node], now: Timestamp) -> Row {
     };
     Row {
         rank,
-        pod: format!("{}/{}", meta.namespace, meta.name),
+        pod: meta.full_name(),
         state,
         since: since.map(|since| now.duration_since(since)),
         reason,

@@ -29,13 +29,13 @@ pub(crate) struct Printer {
     err: Stream<io::Stderr>,
     quiet: bool,
     /// Whether details are wanted that most do not need (`-v`).
-    verbose: bool,
+    pub(crate) verbose: bool,
     /// Columns of the terminal under stdout; none when it is a file or a pipe.
-    width: Option<usize>,
+    pub(crate) width: Option<usize>,
     /// Columns of the terminal under stderr.
     err_width: Option<usize>,
     /// Whether stdout takes characters beyond ASCII.
-    unicode: bool,
+    pub(crate) unicode: bool,
     /// Whether stderr may be drawn over.
     animated: bool,
     /// Whether an unfinished line of progress stands on stderr.
@@ -50,7 +50,7 @@ pub(crate) struct Printer {
     warnings_received: usize,
     warnings_as_errors: bool,
     /// Whether a document was printed.
-    has_document: bool,
+    pub(crate) has_document: bool,
 }
 
 impl Printer {
@@ -132,16 +132,6 @@ impl Printer {
         table.write(self.data(), width)
     }
 
-    /// Columns of the terminal; none when stdout is a file or a pipe.
-    pub(crate) fn width(&self) -> Option<usize> {
-        self.width
-    }
-
-    /// Whether stdout takes characters beyond ASCII.
-    pub(crate) fn has_unicode(&self) -> bool {
-        self.unicode
-    }
-
     /// Prints sentences to stdout, wrapped at the terminal's width.
     pub(crate) fn paragraph(&mut self, text: impl Display) -> io::Result<()> {
         self.clear_progress();
@@ -149,11 +139,6 @@ impl Printer {
             writeln!(self.out, "{line}")?;
         }
         Ok(())
-    }
-
-    /// Whether [`Printer::json`] or [`Printer::yaml`] printed one.
-    pub(crate) fn has_document(&self) -> bool {
-        self.has_document
     }
 
     /// Prints a document as indented JSON to stdout.
@@ -236,11 +221,6 @@ impl Printer {
                 self.line(format_args!("{faint}{line}{faint:#}"));
             }
         }
-    }
-
-    /// Whether details are wanted that most do not need.
-    pub(crate) fn is_verbose(&self) -> bool {
-        self.verbose
     }
 
     /// A table among the notes, as wide as the terminal under stderr.

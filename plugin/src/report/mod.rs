@@ -51,7 +51,7 @@ impl Report<'_> {
     pub(crate) fn print(&self, printer: &mut Printer) -> anyhow::Result<()> {
         match self.format {
             AuditFormat::Table | AuditFormat::Wide => {
-                let width = printer.width();
+                let width = printer.width;
                 Ok(write_parts(&self.tables(), width, printer.data())?)
             }
             AuditFormat::Json => printer.json(&self.document()),

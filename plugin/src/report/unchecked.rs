@@ -76,7 +76,7 @@ pub(crate) fn note(skipped: &[Skipped], all_matter: bool, printer: &mut Printer)
     for reason in &surprising {
         printer.warn(reason.sentence());
     }
-    if printer.is_verbose() {
+    if printer.verbose {
         for Reason { text, rules } in surprising.into_iter().chain(expected) {
             printer.faint(format_args!("not checked: {}: {text}", rules.join(", ")));
         }

@@ -9,7 +9,7 @@ use nodelife_audit::kubelet_start::Target;
 use nodelife_audit::{Input, Rule, Selection, Severity, Tool};
 use nodelife_cluster::write_whole;
 use nodelife_core::disruption::AT_PRESENT_SCALE;
-use nodelife_core::format::{count, list};
+use nodelife_core::format::{count, join, list};
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
@@ -125,20 +125,16 @@ impl AuditRun {
         }
         let wanted = wanted(&self.args, &self.rules());
         // Without these each rule is checked all the same, at the present scale.
-        let mut needed = wanted.sources().clone();
+        let mut needed = wanted.sources;
         needed.remove(&Source::Autoscalers);
-        let unread: Vec<_> = snapshot
-            .unread(&needed)
-            .into_iter()
-            .map(Source::noun)
-            .collect();
+        let unread = snapshot.unread(&needed).into_iter().map(Source::noun);
+        let unread = join(unread, ", ");
         if unread.is_empty() {
             return Ok(());
         }
         anyhow::bail!(
-            "could not read {}: the rules that need them were not checked; if that is intended, \
-             exclude these rules with --skip-rule, or use --fail-on never",
-            unread.join(", ")
+            "could not read {unread}: the rules that need them were not checked; if that is intended, \
+             exclude these rules with --skip-rule, or use --fail-on never"
         )
     }
 
@@ -191,7 +187,7 @@ impl AuditRun {
         snapshot.kubelet_files = kubelet_files;
         input::check_nodes(&snapshot, &self.selection.nodes, &self.args.input)?;
         let is_asked =
-            self.args.input.files.is_empty() && wanted.sources().contains(&Source::Autoscalers);
+            self.args.input.files.is_empty() && wanted.sources.contains(&Source::Autoscalers);
         let why = snapshot.missing.get(&Source::Autoscalers);
         if let Some(why) = why.filter(|_| is_asked && !snapshot.budgets.is_empty()) {
             printer.note(format_args!("{AT_PRESENT_SCALE}: {why}"));
@@ -390,13 +386,11 @@ fn summarise(
     if summary.fixed > 0 {
         let verb = if summary.fixed == 1 { "is" } else { "are" };
         let fixed = audit.fixed.iter();
-        let fixed: Vec<_> = fixed
-            .map(|f| format!("{} {}", f.rule, f.subject.path()))
-            .collect();
+        let fixed = fixed.map(|f| format!("{} {}", f.rule, f.subject.path()));
         printer.note(format_args!(
             "{} of the baseline {verb} gone: {}",
             count(summary.fixed, "finding"),
-            list(fixed.iter().map(String::as_str))
+            list(fixed)
         ));
     }
     if summary.suppressed > 0 {

@@ -46,7 +46,7 @@ pub(crate) async fn run(
     }
     let request = request(&args, args.run.end());
     let ended = Box::pin(drain(&args, &request, cluster, printer)).await;
-    if let Some(format) = args.run.output.filter(|_| !printer.has_document()) {
+    if let Some(format) = args.run.output.filter(|_| !printer.has_document) {
         let error = ended.as_ref().err().map(|error| format!("{error:#}"));
         let nodes = request.nodes.names().to_vec();
         let report = DrainReport::not_begun(nodes, error, Timestamp::now());

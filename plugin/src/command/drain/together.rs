@@ -78,7 +78,6 @@ fn row(table: &mut Table, action: Action, pods: &[&PlannedPod], reason: &str) {
     table.row([wave, action, number, reason.to_owned()].map(Cell::from));
     let mut names: Vec<String> = pods.iter().map(|pod| pod.full_name()).collect();
     names.sort_by(|a, b| natural::compare(a, b));
-    let names = names.iter().map(String::as_str);
     let shown = (1..=NAMES).rev();
-    table.note_that_fits(shown.map(|shown| format::first(shown, names.clone()).into()));
+    table.note_that_fits(shown.map(|shown| format::first(shown, &names).into()));
 }

@@ -4,6 +4,7 @@ use nodelife_audit::kubelet_start;
 use nodelife_audit::kubelet_start::{Cgroups, Document, Target};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::allocatable::provider::{NodeSize, Provider};
+use nodelife_core::format::join;
 use nodelife_core::quantity::{Format, Quantity};
 use serde_json::{Map, Value};
 
@@ -38,11 +39,10 @@ fn check(document: &Document) -> Result<(), KubeletRefuses> {
             return Ok(());
         }
     }
-    let refusals: Vec<_> = refusals.iter().map(ToString::to_string).collect();
     let (oldest, newest) = Target::RANGE;
     Err(KubeletRefuses(format!(
         "kubelets of {oldest} to {newest} refuse to start with this configuration: {}",
-        refusals.join("; ")
+        join(refusals, "; ")
     )))
 }
 

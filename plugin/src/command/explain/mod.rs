@@ -130,7 +130,7 @@ fn alike<T>(items: impl IntoIterator<Item = (T, Str, String)>) -> Vec<(Vec<T>, S
         let words = match nodes.as_slice() {
             [node] => format!("node/{node}"),
             nodes => {
-                let names = format::first(SHOWN, nodes.iter().map(Str::as_str));
+                let names = format::first(SHOWN, nodes);
                 format!("{} nodes: {names}", nodes.len())
             }
         };

@@ -170,10 +170,7 @@ fn counts(items: &[&NodeShutdown]) -> Table {
             let cells = [count(same.len(), "pod").into(), wants(pod), cut(pod)];
             table.row(head(group).into_iter().chain(cells));
             let names = same.iter();
-            let names: Vec<String> = names
-                .map(|pod| format!("{}/{}", pod.namespace, pod.name))
-                .collect();
-            let names = names.iter().map(String::as_str);
+            let names = names.map(|pod| format!("{}/{}", pod.namespace, pod.name));
             table.note(format::first(NAMES, names).into());
         }
     }

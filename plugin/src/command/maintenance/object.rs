@@ -35,10 +35,7 @@ pub(super) fn why(node: &NodeStatus) -> String {
         None => "",
     };
     let parts = [node.message.as_str(), next].into_iter();
-    parts
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join("; ")
+    format::join(parts.filter(|part| !part.is_empty()), "; ")
 }
 
 /// Says so if no controller is at work, by its Lease. Who may not list Leases is told nothing.

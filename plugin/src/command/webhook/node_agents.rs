@@ -4,6 +4,7 @@
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::Resource;
 use nodelife_cluster::{ApiError, Cluster};
+use nodelife_core::format::join;
 use nodelife_core::object::Labels;
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -69,11 +70,11 @@ pub(super) fn inspect(webhooks: &[Value], agents: &Result<Vec<NodeAgent>, String
     let is_caught = |agent: &&NodeAgent| webhooks.iter().any(|one| !exempts(one, &agent.labels));
     let (caught, exempt): (Vec<&NodeAgent>, Vec<_>) = agents.iter().partition(is_caught);
     let names = |agents: &[&NodeAgent]| {
-        let names: Vec<String> = agents
-            .iter()
-            .map(|one| format!("{}/{}", one.namespace, one.name))
-            .collect();
-        names.join(", ")
+        let names = agents.iter();
+        join(
+            names.map(|one| format!("{}/{}", one.namespace, one.name)),
+            ", ",
+        )
     };
     if caught.is_empty() {
         let message = match exempt.as_slice() {

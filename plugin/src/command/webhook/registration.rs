@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use nodelife_admission::{ConfigFile, Policies, webhook_configurations};
 use nodelife_cluster::resource::Resource;
 use nodelife_cluster::{ApiError, Cluster};
+use nodelife_core::format::join;
 use serde_json::{Value, json};
 
 use super::chain::{Health, Installed, Link, at, items, link, ok};
@@ -152,10 +153,8 @@ fn differences(expected: &Value, webhook: &Value) -> Vec<String> {
 /// A condition by its name, a rule by its resources, a requirement of a selector by its key.
 fn describe(one: &Value) -> String {
     let words = |field: &str| {
-        let all: Vec<&str> = items(one, &format!("/{field}"))
-            .filter_map(Value::as_str)
-            .collect();
-        all.join(",")
+        let all = items(one, &format!("/{field}"));
+        join(all.filter_map(Value::as_str), ",")
     };
     if let Some(name) = at(one, "/name").as_str() {
         return name.to_owned();

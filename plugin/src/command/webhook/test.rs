@@ -7,6 +7,7 @@ use nodelife_admission::{
     AdmissionPhase, ConfigFile, ConfigFileError, Decision, LookupResult, Policies, RecordedCluster,
     Review, Verdict, decide_with,
 };
+use nodelife_core::format::join;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -161,11 +162,7 @@ fn print(verdicts: &[Answered], printer: &mut Printer) -> anyhow::Result<()> {
     ]);
     for one in verdicts {
         let message = Some(&one.message).filter(|message| !message.is_empty());
-        let message: Vec<&str> = message
-            .into_iter()
-            .chain(&one.warnings)
-            .map(String::as_str)
-            .collect();
+        let message = message.into_iter().chain(&one.warnings);
         table.row([
             Cell::from(one.verdict),
             Cell::from(one.rule),
@@ -173,7 +170,7 @@ fn print(verdicts: &[Answered], printer: &mut Printer) -> anyhow::Result<()> {
             Cell::from(one.operation),
             Cell::from(one.resource.as_str()),
             Cell::from(one.object()),
-            Cell::from(message.join("; ")),
+            Cell::from(join(message, "; ")),
         ]);
     }
     printer.table(&table)?;

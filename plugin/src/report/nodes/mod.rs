@@ -30,7 +30,7 @@ impl View {
             return Ok(());
         }
         let now = report.taken_at.unwrap_or_else(Timestamp::now);
-        let table = table::table(report, self, now, printer.width());
+        let table = table::table(report, self, now, printer.width);
         Ok(printer.table(&table)?)
     }
 }
