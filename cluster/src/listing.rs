@@ -111,28 +111,20 @@ pub static BUDGETS: Listing<Budget> = Listing::new(
     &schema::BUDGET,
 );
 
+const fn apps<T>(
+    plural: &'static str,
+    kind: &'static str,
+    message: &'static Message,
+) -> Listing<T> {
+    Listing::new(Resource::grouped("apps", "v1", plural), kind, message)
+}
+
 /// The controllers of pods, one list for each kind.
 pub static WORKLOADS: [Listing<Workload>; 6] = [
-    Listing::new(
-        Resource::grouped("apps", "v1", "deployments"),
-        "Deployment",
-        &schema::DEPLOYMENT,
-    ),
-    Listing::new(
-        Resource::grouped("apps", "v1", "replicasets"),
-        "ReplicaSet",
-        &schema::REPLICA_SET,
-    ),
-    Listing::new(
-        Resource::grouped("apps", "v1", "statefulsets"),
-        "StatefulSet",
-        &schema::STATEFUL_SET,
-    ),
-    Listing::new(
-        Resource::grouped("apps", "v1", "daemonsets"),
-        "DaemonSet",
-        &schema::DAEMON_SET,
-    ),
+    apps("deployments", "Deployment", &schema::DEPLOYMENT),
+    apps("replicasets", "ReplicaSet", &schema::REPLICA_SET),
+    apps("statefulsets", "StatefulSet", &schema::STATEFUL_SET),
+    apps("daemonsets", "DaemonSet", &schema::DAEMON_SET),
     Listing::new(
         Resource::grouped("batch", "v1", "jobs"),
         "Job",

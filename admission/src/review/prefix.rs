@@ -50,7 +50,7 @@ impl<'a> Prefix<'a> {
             object: None,
         };
         // It always ends with an error: at the object, or at an unexpected field.
-        let _ = Envelope(&mut reader).deserialize(&mut PartialDeserializer::new(bytes));
+        let _ = PartialDeserializer::new(bytes).deserialize_map(Envelope(&mut reader));
         let object = reader.object?;
         is_review(&reader.api_version, &reader.kind).then_some(Self {
             wire: reader.wire,
@@ -94,14 +94,6 @@ impl<'a> Reader<'a> {
 
 /// `kind`, `apiVersion`, `request`.
 struct Envelope<'r, 'a>(&'r mut Reader<'a>);
-
-impl<'de> DeserializeSeed<'de> for Envelope<'_, 'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
 
 impl<'de> Visitor<'de> for Envelope<'_, 'de> {
     type Value = ();

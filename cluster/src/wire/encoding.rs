@@ -2,8 +2,9 @@
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use nodelife_core::object::nullable;
 use nodelife_core::text::Str;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 /// An encoding that the API server can answer in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,15 +47,11 @@ pub(crate) struct PageHead {
     /// The version that the list shows.
     pub(crate) resource_version: Str,
     /// Where the next page starts; empty: this is the last one.
-    #[serde(rename = "continue", deserialize_with = "or_empty")]
+    #[serde(rename = "continue", deserialize_with = "nullable")]
     pub(crate) next: Str,
     /// How many come after this page, where the server knows.
     #[serde(rename = "remainingItemCount")]
     pub(crate) remaining: Option<u64>,
-}
-
-fn or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Str, D::Error> {
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// Why bytes are no list: where and what.

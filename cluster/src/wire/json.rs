@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use serde::Deserialize;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::encoding::{DecodeError, PageHead};
@@ -29,8 +29,8 @@ pub(super) fn value<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, Deco
 pub(super) fn items(page: &[u8], add: &mut dyn FnMut(Encoded<'_>)) -> Result<(), DecodeError> {
     let text = json::text(page).map_err(|e| error(&e))?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let list = List(add);
-    list.deserialize(&mut deserializer).map_err(|e| error(&e))?;
+    let read = deserializer.deserialize_map(List(add));
+    read.map_err(|e| error(&e))?;
     deserializer.end().map_err(|e| error(&e))
 }
 
@@ -40,14 +40,6 @@ fn error(error: &serde_json::Error) -> DecodeError {
 
 /// Hands over the elements of `items` one by one, not decoded yet.
 struct List<'a>(&'a mut dyn FnMut(Encoded<'_>));
-
-impl<'de> DeserializeSeed<'de> for List<'_> {
-    type Value = ();
-
-    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
 
 impl<'de> Visitor<'de> for List<'_> {
     type Value = ();
@@ -73,7 +65,7 @@ struct Items<'a>(&'a mut dyn FnMut(Encoded<'_>));
 impl<'de> DeserializeSeed<'de> for Items<'_> {
     type Value = ();
 
-    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_any(self)
     }
 }

@@ -1,14 +1,11 @@
 //! Protobuf fields of the other API groups: policy, coordination, storage, certificates, rbac.
 
 use super::Kind::{Bool, Int, IntOrString, Map, Messages, Text, Texts, Time};
-use super::{CONDITION, Field, Kind, META, SELECTOR, field, object, shown};
+use super::{CONDITION, Field, Kind, META, SELECTOR, field, object, shown, with_spec};
 
 // --- coordination.k8s.io/v1, policy/v1 ------------------------------------------
 
-pub(crate) static LEASE: [Field; 2] = [
-    field(1, "metadata", Kind::Message(&META)),
-    field(2, "spec", Kind::Message(&LEASE_SPEC)),
-];
+pub(crate) static LEASE: [Field; 2] = with_spec(&LEASE_SPEC);
 
 static LEASE_SPEC: [Field; 4] = [
     shown(1, "holderIdentity", Text),
@@ -38,10 +35,7 @@ static BUDGET_STATUS: [Field; 7] = [
 
 // --- autoscaling/v2 -----------------------------------------------------------
 
-pub(crate) static AUTOSCALER: [Field; 2] = [
-    field(1, "metadata", Kind::Message(&META)),
-    field(2, "spec", Kind::Message(&AUTOSCALER_SPEC)),
-];
+pub(crate) static AUTOSCALER: [Field; 2] = with_spec(&AUTOSCALER_SPEC);
 
 static AUTOSCALER_SPEC: [Field; 3] = [
     field(1, "scaleTargetRef", Kind::Message(&SCALE_TARGET)),
@@ -75,10 +69,7 @@ static ATTACHMENT_STATUS: [Field; 3] = [
 
 static VOLUME_ERROR: [Field; 2] = [field(1, "time", Time), field(2, "message", Text)];
 
-pub(crate) static CSI_NODE: [Field; 2] = [
-    field(1, "metadata", Kind::Message(&META)),
-    field(2, "spec", Kind::Message(&CSI_NODE_SPEC)),
-];
+pub(crate) static CSI_NODE: [Field; 2] = with_spec(&CSI_NODE_SPEC);
 
 static CSI_NODE_SPEC: [Field; 1] = [field(1, "drivers", Messages(&CSI_DRIVER))];
 

@@ -141,6 +141,13 @@ static CONDITION: [Field; 4] = [
     field(6, "message", Text),
 ];
 
+const fn with_spec(spec: &'static Message) -> [Field; 2] {
+    [
+        field(1, "metadata", Kind::Message(&META)),
+        field(2, "spec", Kind::Message(spec)),
+    ]
+}
+
 const fn object(spec: &'static Message, status: &'static Message) -> [Field; 3] {
     [
         field(1, "metadata", Kind::Message(&META)),

@@ -1,7 +1,8 @@
 //! Protobuf fields of the core group.
 
 use super::Kind::{Bool, Inline, Int, Messages, Text, Texts, Time};
-use super::{Field, Kind, META, QUANTITIES, REQUIREMENT, SELECTOR, STRINGS, field, object, shown};
+use super::{Field, Kind, META, QUANTITIES, REQUIREMENT, SELECTOR, STRINGS};
+use super::{field, object, shown, with_spec};
 
 pub(crate) static NODE: [Field; 3] = object(&NODE_SPEC, &NODE_STATUS);
 
@@ -181,10 +182,7 @@ static POD_CONDITION: [Field; 5] = [
     field(6, "message", Text),
 ];
 
-pub(crate) static PERSISTENT_VOLUME: [Field; 2] = [
-    field(1, "metadata", Kind::Message(&META)),
-    field(2, "spec", Kind::Message(&PERSISTENT_VOLUME_SPEC)),
-];
+pub(crate) static PERSISTENT_VOLUME: [Field; 2] = with_spec(&PERSISTENT_VOLUME_SPEC);
 
 static PERSISTENT_VOLUME_SPEC: [Field; 3] = [
     field(3, "accessModes", Texts),

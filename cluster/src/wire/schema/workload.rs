@@ -1,7 +1,7 @@
 //! Protobuf fields of workloads: `apps/v1`, `batch/v1` and ReplicationControllers.
 
 use super::Kind::{Int, Messages, Text};
-use super::{Field, Kind, META, SELECTOR, field, object, shown};
+use super::{Field, Kind, SELECTOR, field, object, shown, with_spec};
 
 pub(crate) static DEPLOYMENT: [Field; 3] = object(&DEPLOYMENT_SPEC, &DEPLOYMENT_STATUS);
 
@@ -38,10 +38,7 @@ pub(crate) static STATEFUL_SET: [Field; 3] = object(&DEPLOYMENT_SPEC, &STATEFUL_
 static STATEFUL_SET_STATUS: [Field; 2] =
     [shown(2, "replicas", Int), field(3, "readyReplicas", Int)];
 
-pub(crate) static DAEMON_SET: [Field; 2] = [
-    field(1, "metadata", Kind::Message(&META)),
-    field(2, "spec", Kind::Message(&DAEMON_SET_SPEC)),
-];
+pub(crate) static DAEMON_SET: [Field; 2] = with_spec(&DAEMON_SET_SPEC);
 
 static DAEMON_SET_SPEC: [Field; 1] = [field(1, "selector", Kind::Message(&SELECTOR))];
 
