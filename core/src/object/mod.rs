@@ -51,8 +51,8 @@ pub use volume::{
     VolumeCount, VolumeError, VolumeNodeAffinity, claims,
 };
 pub use workload::{
-    Autoscaler, AutoscalerSpec, PodTemplate, PodTemplateMeta, PodTemplateSpec, ScaleTarget,
-    Workload, WorkloadKind, WorkloadSpec, WorkloadStatus,
+    Autoscaler, AutoscalerSpec, PodFailureRule, PodTemplate, PodTemplateMeta, PodTemplateSpec,
+    ScaleTarget, Workload, WorkloadKind, WorkloadSpec, WorkloadStatus,
 };
 
 use std::collections::BTreeMap;

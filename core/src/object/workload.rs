@@ -48,6 +48,12 @@ pub struct WorkloadSpec {
     /// How many failed pods a Job survives; absent means 6.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff_limit: Option<i32>,
+    /// How many failed pods an index of a Job survives; absent where they are not counted by index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff_limit_per_index: Option<i32>,
+    /// How long after its end a Job is deleted, with its pods; absent where it stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds_after_finished: Option<i32>,
     /// How a Job takes the failure of a pod.
     #[serde(skip_serializing_if = "PodFailurePolicy::is_empty", deserialize_with = "nullable")]
     pub pod_failure_policy: PodFailurePolicy,
@@ -72,9 +78,19 @@ impl PodFailurePolicy {
 pub struct PodFailureRule {
     /// `FailJob`, `FailIndex`, `Ignore` or `Count`.
     pub action: Str,
+    /// Exit codes of its containers; then it has no conditions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_exit_codes: Option<PodFailureExitCodes>,
     /// Conditions of the pod, each of which matches.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub on_pod_conditions: Vec<PodFailureCondition>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodFailureExitCodes {
+    /// `In` or `NotIn`.
+    pub operator: Str,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

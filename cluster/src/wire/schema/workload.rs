@@ -44,20 +44,25 @@ static DAEMON_SET_SPEC: [Field; 1] = [field(1, "selector", Kind::Message(&SELECT
 
 pub(crate) static JOB: [Field; 3] = object(&JOB_SPEC, &JOB_STATUS);
 
-static JOB_SPEC: [Field; 3] = [
+static JOB_SPEC: [Field; 5] = [
     field(4, "selector", Kind::Message(&SELECTOR)),
     shown(7, "backoffLimit", Int),
+    shown(8, "ttlSecondsAfterFinished", Int),
     field(11, "podFailurePolicy", Kind::Message(&POD_FAILURE_POLICY)),
+    shown(12, "backoffLimitPerIndex", Int),
 ];
 
 static JOB_STATUS: [Field; 1] = [field(6, "failed", Int)];
 
 static POD_FAILURE_POLICY: [Field; 1] = [field(1, "rules", Messages(&POD_FAILURE_RULE))];
 
-static POD_FAILURE_RULE: [Field; 2] = [
+static POD_FAILURE_RULE: [Field; 3] = [
     field(1, "action", Text),
+    field(2, "onExitCodes", Kind::Message(&POD_EXIT_CODES)),
     field(3, "onPodConditions", Messages(&POD_FAILURE_CONDITION)),
 ];
+
+static POD_EXIT_CODES: [Field; 1] = [field(2, "operator", Text)];
 
 static POD_FAILURE_CONDITION: [Field; 1] = [field(1, "type", Text)];
 

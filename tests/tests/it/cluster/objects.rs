@@ -315,9 +315,10 @@ fn workloads() -> Vec<Sample> {
     let scaled_read = json!({"spec": {"replicas": 3, "selector": selector}, "status": read});
     let once = json!({"metadata": {"labels": {"app": "web"}}, "spec": {
         "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
-    let policy = json!({"rules": [{
-        "action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
-    }]});
+    let policy = json!({"rules": [
+        {"action": "FailIndex", "onExitCodes": {"operator": "NotIn", "values": [42]}},
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+    ]});
     let mut failing = counted.clone();
     let failure = json!([{
         "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota",
@@ -338,11 +339,19 @@ fn workloads() -> Vec<Sample> {
             "Job" => sample(
                 listing,
                 "default",
-                json!({"spec": {"template": once, "backoffLimit": 2, "podFailurePolicy": policy}}),
+                json!({"spec": {
+                    "template": once, "completionMode": "Indexed", "completions": 1,
+                    "backoffLimit": 2, "backoffLimitPerIndex": 1, "ttlSecondsAfterFinished": 100,
+                    "podFailurePolicy": policy,
+                }}),
                 None,
-                json!({"kind": "Job", "spec": {"backoffLimit": 2, "podFailurePolicy": {
-                    "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}],
-                }}}),
+                json!({"kind": "Job", "spec": {
+                    "backoffLimit": 2, "backoffLimitPerIndex": 1, "ttlSecondsAfterFinished": 100,
+                    "podFailurePolicy": {"rules": [
+                        {"action": "FailIndex", "onExitCodes": {"operator": "NotIn"}},
+                        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
+                    ]},
+                }}),
             ),
             "ReplicationController" => sample(
                 listing,
