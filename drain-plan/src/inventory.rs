@@ -11,8 +11,8 @@ use super::scope::PlanScope;
 use super::stuck::kept_by;
 use super::verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};
 use nodelife_core::disruption::{
-    BudgetKey, BudgetRefusal, Budgets, EvictionDecision, Exemption, decide, may_be_lifted,
-    protections, unknown_keeper,
+    BudgetKey, BudgetRefusal, Budgets, EvictionDecision, Exemption, decide, ends_by_itself,
+    may_be_lifted, protections, unknown_keeper,
 };
 use nodelife_core::format::list;
 use nodelife_core::object::{Pod, Workload, WorkloadKind};
@@ -381,25 +381,26 @@ fn impossible(
     context: InventoryContext<'_>,
     notes: &mut Notes,
 ) -> Option<Impossible> {
-    match decision {
+    let never = match decision {
         EvictionDecision::SeveralBudgets(budgets) => {
             Some(Impossible::SeveralBudgets(budgets.clone()))
         }
         EvictionDecision::Refused {
             budget,
             refusal: BudgetRefusal::SyncFailed(message),
-        } => match running_job_pods(pod, budget, context) {
-            jobs if !jobs.is_empty() && message.starts_with("jobs.batch ") => {
+        } => match without_scale(pod, budget, message, context) {
+            (ending, lasting) if lasting.is_empty() && !ending.is_empty() => {
                 notes.warnings.push(format!(
-                    "budget {budget} cannot be counted while it selects pods of Jobs ({}): it is \
-                     counted again once they have ended and are deleted",
-                    list(jobs)
+                    "budget {budget} cannot be counted while it selects pods without a scale ({}): it \
+                     is counted again once they have ended and are deleted",
+                    list(ending)
                 ));
                 None
             }
-            _ => Some(Impossible::SyncFailed {
+            (_, lasting) => Some(Impossible::SyncFailed {
                 budget: budget.clone(),
                 message: message.clone(),
+                finished: list(lasting),
             }),
         },
         EvictionDecision::Refused {
@@ -407,25 +408,40 @@ fn impossible(
             refusal: BudgetRefusal::Exhausted { .. },
         } => never(pod, budget, context),
         _ => None,
+    };
+    if ends_by_itself(pod)
+        && let Some(budget) = never.as_ref().and_then(Impossible::budget)
+    {
+        let text = format!("budget {budget} keeps it until it has ended");
+        notes.warnings.push(text);
     }
-    .filter(|_| !may_be_lifted(pod, decision, context.budgets))
+    never.filter(|_| !may_be_lifted(pod, decision, context.budgets))
 }
 
-/// The pods of Jobs that the budget selects and that still run: they end by themselves.
-fn running_job_pods<'a>(
+/// The pods that the budget selects and that keep it from being counted: those that will be gone, and
+/// those that have finished and stay. It counts both (`getPodsForPdb` and `getScaleController` of
+/// pkg/controller/disruption/disruption.go, v1.36.3).
+fn without_scale<'a>(
     pod: &'a Pod,
     key: &BudgetKey,
+    message: &str,
     context: InventoryContext<'a>,
-) -> Vec<&'a str> {
-    let of_job = |pod: &&Pod| {
-        let controller = pod.metadata.controller();
-        controller.and_then(WorkloadKind::of) == Some(WorkloadKind::Job) && !pod.is_terminal()
+) -> (Vec<&'a str>, Vec<&'a str>) {
+    let (kind, rest) = message.split_once(' ').unwrap_or_default();
+    if kind == "daemonsets.apps" || rest != "does not implement the scale subresource" {
+        return Default::default();
+    }
+    let expires = |pod: &Pod| {
+        let job = pod.metadata.controller();
+        let job = job.and_then(|job| context.workloads.workload(&job.uid));
+        job.is_some_and(|job| job.spec.ttl_seconds_after_finished.is_some())
     };
     let selected = selected(pod, key, context).into_iter();
-    selected
-        .filter(of_job)
-        .map(|pod| &*pod.metadata.name)
-        .collect()
+    let (lasting, ending): (Vec<&Pod>, Vec<&Pod>) = selected
+        .filter(|pod| ends_by_itself(pod))
+        .partition(|pod| pod.is_terminal() && !expires(pod));
+    let names = |pods: Vec<&'a Pod>| pods.into_iter().map(|pod| &*pod.metadata.name).collect();
+    (names(ending), names(lasting))
 }
 
 fn selected<'a>(pod: &'a Pod, key: &BudgetKey, context: InventoryContext<'a>) -> Vec<&'a Pod> {

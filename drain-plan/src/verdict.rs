@@ -149,12 +149,14 @@ pub enum Impossible {
     },
     #[error(
         "budget {budget} allows no eviction because the disruption controller failed to sync it: \
-         {message}; {}", after_failed_sync(.budget, .message)
+         {message}; {}", after_failed_sync(.budget, .message, .finished)
     )]
     SyncFailed {
         budget: BudgetKey,
         /// The controller's words.
         message: String,
+        /// Names of finished pods because of which it fails.
+        finished: String,
     },
     /// The operator of the pod lets it go only when something is changed, which this names.
     #[error("{0}")]
@@ -210,7 +212,12 @@ fn several(budgets: &[BudgetName]) -> String {
     }
 }
 
-fn after_failed_sync(budget: &BudgetKey, message: &str) -> String {
+fn after_failed_sync(budget: &BudgetKey, message: &str, finished: &str) -> String {
+    if !finished.is_empty() {
+        return format!(
+            "it selects finished pods ({finished}): delete their Jobs, or exclude such pods"
+        );
+    }
     // The words of `getExpectedScale` and `getScaleController`.
     let counts_controllers = message.starts_with("found no controllers for pod")
         || message.ends_with("does not implement the scale subresource");

@@ -303,10 +303,11 @@ impl Budget {
     }
 
     /// Whether the refusal of this pod may end although nobody changes the budget or the scale of
-    /// the pod's workload: an operator that is known guards the pod, or the budget belongs to
-    /// somebody. A pod's controller of an unknown kind is not taken for an operator that acts.
+    /// the pod's workload: an operator that is known guards the pod, the pod ends by itself, or the
+    /// budget belongs to somebody. A pod's controller of an unknown kind is not taken for an operator
+    /// that acts.
     pub fn may_be_lifted(&self, pod: &Pod) -> bool {
-        self.owner().is_some() || is_guarded(pod)
+        self.owner().is_some() || is_guarded(pod) || ends_by_itself(pod)
     }
 
     /// Whether it allows nothing now, by a status that is up to date.
@@ -335,6 +336,15 @@ pub fn may_be_lifted(pod: &Pod, decision: &EvictionDecision, budgets: &Budgets) 
     };
     let mut known = keys.into_iter().filter_map(|key| budgets.get(key));
     known.any(|budget| budget.may_be_lifted(pod))
+}
+
+/// Whether a controller made this pod to run to its end: of a Job, a workflow or a runner, which the
+/// kubelet does not restart, or of a game server, whatever the policy in its template. Agones' chart
+/// guards these with a budget that has no owner (`templates/pdb.yaml`, agones#2794).
+pub fn ends_by_itself(pod: &Pod) -> bool {
+    let is_made =
+        |owner: &OwnerReference| !pod.spec.restart_policy.is_empty() || owner.kind == "GameServer";
+    pod.metadata.controller().is_some_and(is_made) && !is_guarded(pod)
 }
 
 /// Kind and name, as messages name an owner.

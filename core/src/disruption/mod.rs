@@ -14,7 +14,8 @@ mod unhealthy;
 
 pub use budget::{BudgetKey, Budgets, CountError, Counts, DELETION_TIMEOUT};
 pub use decision::{
-    BudgetName, BudgetRefusal, EvictionDecision, Exemption, decide, ignores_budgets, may_be_lifted,
+    BudgetName, BudgetRefusal, EvictionDecision, Exemption, decide, ends_by_itself,
+    ignores_budgets, may_be_lifted,
 };
 pub use implicit::{
     IMPLICIT_TIMEOUT, ImplicitBudget, ImplicitCounts, Limit, keeps_replicas, unknown_keeper,

@@ -371,6 +371,7 @@ fn a_budget_that_the_running_pod_of_a_job_spoils_is_waited_for() {
         message: "jobs.batch does not implement the scale subresource".into(),
     }];
     let mut job = named("nightly-x", owned_by("batch/v1", "Job", "nightly"));
+    job.spec.restart_policy = "Never".into();
     let item = among(
         &[pod("a", "n"), job.clone()],
         &[failed.clone()],
@@ -378,16 +379,23 @@ fn a_budget_that_the_running_pod_of_a_job_spoils_is_waited_for() {
     );
     assert!(matches!(item.verdict, PodVerdict::Evict(_)), "{item:?}");
     assert!(
-        item.warnings[0].contains("pods of Jobs (nightly-x)"),
+        item.warnings[0].contains("pods without a scale (nightly-x)"),
         "{item:?}"
     );
-    // One that has ended stays as it is, and counts all the same.
+    // One that has ended stays as it is, and counts all the same, unless its Job expires.
     job.status.phase = "Succeeded".into();
-    let item = among(&[pod("a", "n"), job], &[failed], &workloads());
-    assert!(matches!(
-        item.verdict,
-        PodVerdict::Impossible(Impossible::SyncFailed { .. })
-    ));
+    let pods = [pod("a", "n"), job];
+    let PodVerdict::Impossible(why) = among(&pods, &[failed.clone()], &workloads()).verdict else {
+        panic!("it is not impossible");
+    };
+    let says = "it selects finished pods (nightly-x): delete their Jobs, or exclude such pods";
+    assert!(why.to_string().ends_with(says), "{why}");
+    let mut expires = workload(WorkloadKind::Job, "nightly", 1);
+    expires.spec.ttl_seconds_after_finished = Some(100);
+    let mut workloads = workloads();
+    workloads.update(expires);
+    let item = among(&pods, &[failed], &workloads);
+    assert!(matches!(item.verdict, PodVerdict::Evict(_)), "{item:?}");
 }
 
 #[test]
@@ -496,3 +504,5 @@ fn a_pod_on_which_much_depends_goes_last() {
     assert_eq!(item.warnings, ["it goes last: this drain runs in it"]);
     assert_eq!(inspect(&pod("b", "n"), &policy, context).order, 0);
 }
+
+mod ending;

@@ -9,7 +9,7 @@ use super::estimate::PlannedEviction;
 use crate::inventory::InventoryItem;
 use crate::stuck::kept_by;
 use crate::verdict::{PodVerdict, WaitReason};
-use nodelife_core::disruption::{BudgetRefusal, Budgets, EvictionDecision, Limit};
+use nodelife_core::disruption::{BudgetRefusal, Budgets, EvictionDecision, Limit, ends_by_itself};
 use nodelife_core::format;
 use nodelife_core::format::{count, list};
 use nodelife_core::object::Node;
@@ -138,6 +138,9 @@ fn blocked(
     let lifted =
         budget.filter(|one| one.refuses_by_status().is_some() && one.may_be_lifted(&item.pod));
     let until = match refusal {
+        BudgetRefusal::Exhausted { .. } if lifted.is_some() && ends_by_itself(&item.pod) => {
+            format!(" until {} has ended", item.pod.metadata.name)
+        }
         // It needs all of the pods that are there.
         BudgetRefusal::Exhausted { needs, owner, .. } if lifted.is_some() => {
             let who = owner.as_deref().unwrap_or("their operator");

@@ -1,0 +1,54 @@
+//! Pods that end by themselves, and what their budgets make of them.
+
+use nodelife_core::object::IntOrString;
+
+use super::*;
+
+fn of(api_version: &str, kind: &str, restart_policy: &str) -> Pod {
+    let mut pod = named("x", owned_by(api_version, kind, "o"));
+    pod.spec.restart_policy = restart_policy.into();
+    pod
+}
+
+/// A budget that allows nothing, ever.
+fn all_of_them() -> Budget {
+    let mut all = budget("web", 0, 2, 2);
+    all.spec.min_available = None;
+    all.spec.max_unavailable = Some(IntOrString::String("0%".into()));
+    all
+}
+
+/// googleforgames/agones#2794.
+#[test]
+fn a_pod_that_ends_by_itself_waits_under_any_budget() {
+    let mut uncounted = all_of_them();
+    uncounted.status.conditions = vec![Condition {
+        kind: "DisruptionAllowed".into(),
+        status: "False".into(),
+        reason: "SyncFailed".into(),
+        message: "sparkapplications.sparkoperator.k8s.io does not implement the scale subresource"
+            .into(),
+    }];
+    for (pod, ends) in [
+        (of("agones.dev/v1", "GameServer", "Never"), true),
+        (of("agones.dev/v1", "GameServer", ""), true),
+        (of("example.com/v1", "Runner", "OnFailure"), true),
+        (of("example.com/v1", "CloneSet", ""), false),
+    ] {
+        for budget in [all_of_them(), uncounted.clone()] {
+            let item = among(std::slice::from_ref(&pod), &[budget], &workloads());
+            let waits = matches!(item.verdict, PodVerdict::Evict(_));
+            assert_eq!(waits, ends, "{item:?}");
+            let told = item.warnings.iter().any(|told| {
+                told == "budget default/web keeps it until it has ended"
+                    || told.contains("without a scale (x)")
+            });
+            assert_eq!(told, ends, "{item:?}");
+        }
+    }
+    // Who has no controller may run for ever.
+    let mut bare = of("", "", "Never");
+    bare.metadata.owner_references.clear();
+    let verdict = among(&[bare], &[all_of_them()], &workloads()).verdict;
+    assert!(matches!(verdict, PodVerdict::Refuse(_, Some(_))));
+}
