@@ -335,7 +335,11 @@ pub fn may_be_lifted(pod: &Pod, decision: &EvictionDecision, budgets: &Budgets) 
         EvictionDecision::Exempt(_) | EvictionDecision::Counted { .. } => return false,
     };
     let mut known = keys.into_iter().filter_map(|key| budgets.get(key));
-    known.any(|budget| budget.may_be_lifted(pod))
+    // Operators change the numbers of their budget beside that of a user, and leave both there.
+    let several = matches!(decision, EvictionDecision::SeveralBudgets(_));
+    let mut users = known.clone().filter(|budget| budget.owner().is_none());
+    let is_free = !several || is_guarded(pod) || ends_by_itself(pod) || users.next().is_none();
+    is_free && known.any(|budget| budget.may_be_lifted(pod))
 }
 
 /// Whether a controller made this pod to run to its end: of a Job, a workflow or a runner, which the

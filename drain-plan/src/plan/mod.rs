@@ -443,7 +443,7 @@ fn because(decision: &EvictionDecision) -> String {
         EvictionDecision::BudgetsUnreadable => "unknown whether a budget protects it".to_owned(),
         EvictionDecision::SeveralBudgets(budgets) => {
             format!(
-                "selected by {} budgets ({}); an operator may remove some of them",
+                "selected by {} budgets ({}): it waits until their owners have removed all but one",
                 budgets.len(),
                 join(budgets, ", ")
             )

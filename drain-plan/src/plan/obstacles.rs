@@ -9,7 +9,9 @@ use super::estimate::PlannedEviction;
 use crate::inventory::InventoryItem;
 use crate::stuck::kept_by;
 use crate::verdict::{PodVerdict, WaitReason};
-use nodelife_core::disruption::{BudgetRefusal, Budgets, EvictionDecision, Limit, ends_by_itself};
+use nodelife_core::disruption::{
+    BudgetName, BudgetRefusal, Budgets, EvictionDecision, Limit, ends_by_itself,
+};
 use nodelife_core::format;
 use nodelife_core::format::{count, list};
 use nodelife_core::object::Node;
@@ -124,9 +126,9 @@ fn blocked(
         EvictionDecision::Refused { budget, refusal } => (budget, refusal),
         EvictionDecision::SeveralBudgets(several) => {
             return Some(format!(
-                "{} is selected by {}, and an operator has to remove all but one",
+                "{} waits until the owners of its budgets have removed all but one: {}",
                 item.pod.metadata.full_name(),
-                count(several.len(), "budget")
+                BudgetName::list(several)
             ));
         }
         EvictionDecision::BudgetsUnreadable => {

@@ -52,3 +52,25 @@ fn a_pod_that_ends_by_itself_waits_under_any_budget() {
     let verdict = among(&[bare], &[all_of_them()], &workloads()).verdict;
     assert!(matches!(verdict, PodVerdict::Refuse(_, Some(_))));
 }
+
+#[test]
+fn two_budgets_of_which_one_has_an_owner_are_impossible() {
+    let mut owned = budget("x", 1, 3, 2);
+    let owner = owner("elasticsearch.k8s.elastic.co/v1", "Elasticsearch", "logs");
+    owned.metadata.owner_references = vec![owner].into();
+    let mut second = budget("y", 1, 3, 2);
+    let verdict = |second: &Budget, pod: Pod| {
+        let budgets = [owned.clone(), second.clone()];
+        among(&[pod], &budgets, &workloads()).verdict
+    };
+    let never = verdict(&second, pod("a", "n"));
+    assert!(matches!(
+        never,
+        PodVerdict::Impossible(Impossible::SeveralBudgets(_))
+    ));
+    let ends = verdict(&second, of("example.com/v1", "Runner", "Never"));
+    assert!(matches!(ends, PodVerdict::Evict(_)));
+    second.metadata.owner_references = owned.metadata.owner_references.clone();
+    let lifted = verdict(&second, pod("a", "n"));
+    assert!(matches!(lifted, PodVerdict::Evict(_)));
+}
