@@ -15,7 +15,7 @@ use nodelife_core::disruption::{
     may_be_lifted, protections, unknown_keeper,
 };
 use nodelife_core::format::list;
-use nodelife_core::object::{Pod, Workload, WorkloadKind};
+use nodelife_core::object::{Pod, PodFailureRule, Workload, WorkloadKind};
 use nodelife_core::operator::{OperatorObjects, Outlook, is_guarded};
 use nodelife_core::text::Str;
 use nodelife_core::workload::{GROUP_INDEX, GROUP_SET, Presence, Workloads};
@@ -226,7 +226,7 @@ fn consequences(
                 && other.spec.node_name == pod.spec.node_name
                 && !other.is_terminal()
         });
-        failed_job(job, here.count().max(1))
+        failed_job(job, pod, here.count().max(1))
     }));
     if let Some(workload) = workload
         && let Some(why) = workload.status.creation_failure()
@@ -293,24 +293,53 @@ fn unguarded(
     }
 }
 
-/// That the evictions fail a Job for good. Each counts as a failure of it, unless its policy for
-/// failures says otherwise (`isPodFailed` and `matchPodFailurePolicy` of pkg/controller/job, v1.36.3).
-fn failed_job(job: &Workload, evictions: usize) -> Option<String> {
+/// How many pods of the index have failed before this one, as the Job controller notes it
+/// (`getIndexFailureCount` of pkg/controller/job/indexed_job_utils.go, v1.36.3).
+const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
+
+/// That the evictions fail a Job for good, or the pod's index of it. Each counts as a failure, unless
+/// the first rule of the policy for failures that matches says otherwise (`isPodFailed`,
+/// `matchPodFailurePolicy` and `isIndexFailed` of pkg/controller/job, v1.36.3).
+fn failed_job(job: &Workload, pod: &Pod, evictions: usize) -> Option<String> {
     let spec = &job.spec;
+    // The code after a signal is among those that are not listed, unless the program handles it.
+    let by_code = |rule: &PodFailureRule| {
+        let codes = rule.on_exit_codes.as_ref();
+        codes.is_some_and(|codes| codes.operator == "NotIn")
+    };
     let mut rules = spec.pod_failure_policy.rules.iter();
     let rule = rules.find(|rule| {
         let mut conditions = rule.on_pod_conditions.iter();
-        conditions.any(|condition| condition.kind == "DisruptionTarget")
+        by_code(rule) || conditions.any(|condition| condition.kind == "DisruptionTarget")
     });
-    let limit = spec.backoff_limit.unwrap_or(6);
+    let of_index = pod.metadata.annotations.get(INDEX_FAILURES);
+    let of_index = of_index.map_or(0, |count| count.parse().unwrap_or(0));
     let failed = usize::try_from(job.status.failed.unwrap_or(0)).unwrap_or(0) + evictions;
-    let why = match rule.map(|rule| &*rule.action) {
-        Some("Ignore") => return None,
-        Some("FailJob") => "its podFailurePolicy fails it when a pod is evicted".to_owned(),
-        _ if i64::try_from(failed).is_ok_and(|failed| failed > i64::from(limit)) => {
-            format!("an eviction counts as a failure, and its backoffLimit is {limit}")
+    // The API server's default (`SetDefaults_Job` of pkg/apis/batch/v1/defaults.go, v1.36.3).
+    let most = spec.backoff_limit_per_index.map_or(6, |_| i32::MAX);
+    let most = spec.backoff_limit.unwrap_or(most);
+    let counts = |field: &str, limit: i32| {
+        format!("an eviction counts as a failure, and the {field} is {limit}")
+    };
+    let action = rule.map(|rule| &*rule.action);
+    let (what, why) = match (action, spec.backoff_limit_per_index) {
+        (Some("Ignore"), _) => return None,
+        (Some("FailJob"), _) => ("Job", "its podFailurePolicy says so".to_owned()),
+        (Some("FailIndex"), _) => (
+            "index of its Job",
+            "its podFailurePolicy says so".to_owned(),
+        ),
+        (_, Some(limit)) if of_index >= limit => {
+            ("index of its Job", counts("backoffLimitPerIndex", limit))
+        }
+        _ if i64::try_from(failed).is_ok_and(|failed| failed > i64::from(most)) => {
+            ("Job", counts("backoffLimit", most))
         }
         _ => return None,
+    };
+    let fails = match action {
+        Some("FailJob" | "FailIndex") if rule.is_some_and(by_code) => "may fail",
+        _ => "fails",
     };
     let set = job.metadata.controller().filter(|set| set.kind == "JobSet");
     let then = set.map_or_else(
@@ -322,10 +351,10 @@ fn failed_job(job: &Workload, evictions: usize) -> Option<String> {
             )
         },
     );
+    // Without its name, so that the same is told once of many.
     Some(format!(
-        "Job {} fails {then}: {why}; wait-completed lets it finish (--pod-rule, or label \
-         cluster.x-k8s.io/drain)",
-        job.metadata.name
+        "its {what} {fails} {then}: {why}; wait-completed lets it finish (--pod-rule, or label \
+         cluster.x-k8s.io/drain)"
     ))
 }
 

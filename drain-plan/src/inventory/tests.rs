@@ -423,7 +423,7 @@ fn a_job_that_fails_for_good_is_told_before() {
         let item = among(pods, &[], &workloads);
         item.warnings
             .iter()
-            .any(|w| w.contains("Job train fails for good"))
+            .any(|w| w.starts_with("its Job fails for good"))
     };
     let one = named("train-x", owned_by("batch/v1", "Job", "train"));
     let two = [one.clone(), named("train-y", one.clone())];

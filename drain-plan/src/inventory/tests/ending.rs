@@ -54,6 +54,50 @@ fn a_pod_that_ends_by_itself_waits_under_any_budget() {
 }
 
 #[test]
+fn an_index_of_a_job_that_fails_for_good_is_told_before() {
+    let mut pod = of("batch/v1", "Job", "Never");
+    let told = |pod: &Pod, spec: serde_json::Value| {
+        let mut job = workload(WorkloadKind::Job, "o", 1);
+        job.spec = serde_json::from_value(spec).unwrap();
+        let mut workloads = workloads();
+        workloads.update(job);
+        let item = among(std::slice::from_ref(pod), &[], &workloads);
+        let first = item.warnings.first().cloned().unwrap_or_default();
+        first.split(':').next().unwrap_or_default().to_owned()
+    };
+    let index = "its index of its Job fails for good";
+    let limit = |limit| serde_json::json!({"backoffLimitPerIndex": limit});
+    assert_eq!(told(&pod, limit(0)), index);
+    assert_eq!(told(&pod, limit(1)), "");
+    let annotations = &mut pod.metadata.annotations;
+    annotations.insert(INDEX_FAILURES.into(), "1".into());
+    assert_eq!(told(&pod, limit(1)), index);
+    assert_eq!(told(&pod, limit(2)), "");
+    let rules = |rules| serde_json::json!({"podFailurePolicy": {"rules": rules}});
+    let evicted = |action| {
+        let condition = serde_json::json!({"type": "DisruptionTarget", "status": "True"});
+        serde_json::json!({"action": action, "onPodConditions": [condition]})
+    };
+    let code = |action, operator| {
+        let codes = serde_json::json!({"operator": operator, "values": [0]});
+        serde_json::json!({"action": action, "onExitCodes": codes})
+    };
+    for (first, says) in [
+        (evicted("FailIndex"), index),
+        (code("FailJob", "NotIn"), "its Job may fail for good"),
+        (
+            code("FailIndex", "NotIn"),
+            "its index of its Job may fail for good",
+        ),
+        (code("FailJob", "In"), ""),
+        (code("Ignore", "NotIn"), ""),
+    ] {
+        let policy = rules(serde_json::json!([first, evicted("Ignore")]));
+        assert_eq!(told(&pod, policy), says, "{first}");
+    }
+}
+
+#[test]
 fn two_budgets_of_which_one_has_an_owner_are_impossible() {
     let mut owned = budget("x", 1, 3, 2);
     let owner = owner("elasticsearch.k8s.elastic.co/v1", "Elasticsearch", "logs");
