@@ -43,7 +43,10 @@ pub struct InventoryItem {
     pub order: i32,
     /// The flags that it needs and that were given.
     pub granted: Vec<MissingFlag>,
+    /// The urgent ones first.
     pub warnings: Vec<String>,
+    /// How many of them tell of a loss that no replacement makes good.
+    pub urgent: usize,
     /// Why it cannot be evicted before an autoscaler has changed the scale.
     pub at_scale: Option<Impossible>,
 }
@@ -74,7 +77,8 @@ pub fn inspect(pod: &Pod, policy: &PodPolicy, context: InventoryContext<'_>) -> 
         verdict,
         order,
         granted: notes.granted,
-        warnings: notes.warnings,
+        urgent: notes.urgent.len(),
+        warnings: [notes.urgent, notes.warnings].concat(),
         at_scale: notes.at_scale,
     }
 }
@@ -83,6 +87,8 @@ pub fn inspect(pod: &Pod, policy: &PodPolicy, context: InventoryContext<'_>) -> 
 #[derive(Default)]
 struct Notes {
     granted: Vec<MissingFlag>,
+    /// Of losses that no replacement makes good.
+    urgent: Vec<String>,
     warnings: Vec<String>,
     at_scale: Option<Impossible>,
 }
@@ -196,7 +202,7 @@ fn verdict(
             "may come back to its node after the eviction: {reason}"
         ));
     }
-    consequences(pod, &decision, context, &mut notes.warnings);
+    consequences(pod, &decision, context, notes);
     if let Some(impossible) = impossible {
         return PodVerdict::Impossible(impossible);
     }
@@ -215,12 +221,12 @@ fn consequences(
     pod: &Pod,
     decision: &EvictionDecision,
     context: InventoryContext<'_>,
-    warnings: &mut Vec<String>,
+    notes: &mut Notes,
 ) {
     let controller = pod.metadata.controller();
     let workload = controller.and_then(|one| context.workloads.workload(&one.uid));
     let jobs = workload.filter(|workload| workload.kind == WorkloadKind::Job);
-    warnings.extend(jobs.and_then(|job| {
+    notes.urgent.extend(jobs.and_then(|job| {
         let here = context.pods.iter().filter(|other| {
             other.metadata.controller().map(|c| &c.uid) == controller.map(|c| &c.uid)
                 && other.spec.node_name == pod.spec.node_name
@@ -233,22 +239,24 @@ fn consequences(
     {
         let key = workload.key();
         let text = format!("nothing would replace it: {key} cannot create pods: {why}");
-        warnings.push(text);
+        notes.urgent.push(text);
     }
     let essential = context.essential.get(&pod.metadata.uid);
-    warnings.extend(essential.map(|why| format!("it goes last: {why}")));
+    if let Some(why) = essential {
+        notes.urgent.insert(0, format!("it goes last: {why}"));
+    }
     if let Some(set) = pod.metadata.labels.get(GROUP_SET) {
         let group = pod
             .metadata
             .labels
             .get(GROUP_INDEX)
             .map_or("?", Str::as_str);
-        warnings.push(format!(
+        notes.urgent.push(format!(
             "its eviction restarts group {group} of LeaderWorkerSet {set}, unless its restartPolicy is \
              None: one group goes at a time"
         ));
     }
-    warnings.extend(unguarded(pod, decision, context));
+    notes.urgent.extend(unguarded(pod, decision, context));
 }
 
 /// What follows from the eviction that no budget prevents.

@@ -67,10 +67,16 @@ pub fn warn_leaving(plan: &DrainPlan, reporter: &mut dyn Reporter) {
 /// Says what the user should know of pods before they go.
 pub fn warn_of_pods<'a>(pods: impl Iterator<Item = &'a PlannedPod>, reporter: &mut dyn Reporter) {
     let warnings = pods.flat_map(|pod| {
-        let warnings = pod.warnings.iter().chain(&pod.unschedulable);
-        warnings.map(move |warning| (format!("{}/{}", pod.namespace, pod.name), warning.as_str()))
+        let warnings = pod.warnings.iter().chain(&pod.unschedulable).enumerate();
+        warnings.map(move |(at, warning)| {
+            // What the cluster lacks, what is lost for good, and the rest.
+            let rank = (at >= pod.urgent, !pod.goes_last);
+            (rank, (pod.full_name(), warning.as_str()))
+        })
     });
-    for warning in about_pods(warnings) {
+    let mut warnings: Vec<_> = warnings.collect();
+    warnings.sort_by_key(|(rank, _)| *rank);
+    for warning in about_pods(warnings.into_iter().map(|(_, warning)| warning)) {
         reporter.warn(warning);
     }
 }

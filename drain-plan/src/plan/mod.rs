@@ -123,6 +123,12 @@ pub struct PlannedPod {
     /// Warnings for the user.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// How many of them, the first ones, are urgent.
+    #[serde(skip)]
+    pub urgent: usize,
+    /// Whether it goes after all others, since much depends on it.
+    #[serde(skip)]
+    pub goes_last: bool,
 }
 
 impl PlannedPod {
@@ -398,6 +404,8 @@ fn planned(
         budget: budget.map(|key| key.to_string()),
         unschedulable,
         warnings: item.warnings.clone(),
+        urgent: item.urgent,
+        goes_last: item.order == i32::MAX,
     }
 }
 

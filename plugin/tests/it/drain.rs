@@ -60,6 +60,55 @@ budgets:
     );
 }
 
+/// Twelve Jobs that fail for good, and the only pod of the cluster's DNS.
+#[test]
+fn the_most_urgent_warning_is_the_first_of_many() {
+    let pod = |namespace: &str, name: &str, (group, kind): (&str, &str), labels: &str| {
+        format!(
+            "- metadata:
+    {{name: {name}, namespace: {namespace}, uid: {name}, labels: {labels}, ownerReferences:
+      [{{apiVersion: {group}/v1, kind: {kind}, name: of-{name}, uid: of-{name}, controller: true}}]}}
+  spec: {{nodeName: old}}
+  status: {{phase: Running, conditions: [{{type: Ready, status: 'True'}}]}}
+"
+        )
+    };
+    let names: Vec<String> = (0..12).map(|i| format!("train-{i}")).collect();
+    let pods = names
+        .iter()
+        .map(|name| pod("batch", name, ("batch", "Job"), "{}"));
+    let labels = "{k8s-app: kube-dns}";
+    let dns = pod("kube-system", "dns", ("apps", "ReplicaSet"), labels);
+    let pods: String = pods.chain([dns]).collect();
+    let jobs = names.iter().map(|name| {
+        format!(
+            "- kind: Job
+  metadata: {{name: of-{name}, namespace: batch, uid: of-{name}}}
+  spec: {{backoffLimit: 0}}
+"
+        )
+    });
+    let set = "- kind: ReplicaSet
+  metadata: {name: of-dns, namespace: kube-system, uid: of-dns}
+  spec: {replicas: 1}
+";
+    let jobs: String = jobs.chain([set.to_owned()]).collect();
+    let file = fs::read_to_string(root().join(DRAIN)).unwrap();
+    let file = file.replacen("budgets:\n", &format!("{pods}budgets:\n"), 1);
+    let file = file.replacen("workloads:\n", &format!("workloads:\n{jobs}"), 1);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("many.yaml");
+    fs::write(&path, file).unwrap();
+    let text = run(&["drain", "old", "-f", path.to_str().unwrap()]);
+    let warnings = text.lines().filter(|line| line.starts_with("Warning: "));
+    let warnings: Vec<&str> = warnings.collect();
+    let dns = "Warning: kube-system/dns: it goes last";
+    assert!(warnings[0].starts_with(dns), "{text}");
+    let jobs =
+        "Warning: batch/train-0, batch/train-1, batch/train-2 and 9 more: its Job fails for good";
+    assert!(warnings[1].starts_with(jobs), "{text}");
+}
+
 /// The only pod of a ReplicaSet, of which an autoscaler may run three.
 #[test]
 fn a_plan_from_a_file_knows_the_scales_of_autoscalers() {

@@ -118,3 +118,16 @@ fn two_budgets_of_which_one_has_an_owner_are_impossible() {
     let lifted = verdict(&second, pod("a", "n"));
     assert!(matches!(lifted, PodVerdict::Evict(_)));
 }
+
+#[test]
+fn urgent_warnings_come_first() {
+    let mut pod = of("batch/v1", "Job", "Never");
+    pod.metadata.finalizers = vec!["kueue.x-k8s.io/managed".into()].into();
+    let mut job = workload(WorkloadKind::Job, "o", 1);
+    job.spec.backoff_limit = Some(0);
+    let mut workloads = workloads();
+    workloads.update(job);
+    let item = among(&[pod], &[], &workloads);
+    assert_eq!((item.urgent, item.warnings.len()), (1, 2));
+    assert!(item.warnings[0].starts_with("its Job fails for good"));
+}
