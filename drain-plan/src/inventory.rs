@@ -269,13 +269,18 @@ fn unguarded(
     let (kind, name) = (&owner.kind, &owner.name);
     match decision {
         EvictionDecision::Counted { budget, .. } if pod.is_ready() => {
-            let status = &context.budgets.get(budget)?.status;
-            (status.expected_pods == 1).then(|| {
+            let known = context.budgets.get(budget)?;
+            let (spec, status) = (&known.spec, &known.status);
+            let (allowed, expected) = (status.disruptions_allowed, status.expected_pods);
+            let only = "the only pod that its budget counts: nothing serves until its replacement is Ready";
+            let only = (expected == 1).then(|| only.to_owned());
+            let few = known.most(pod).map(|most| {
                 format!(
-                    "the only pod that budget {budget} counts: nothing serves until its \
-                     replacement is Ready"
+                    "budget {budget} ({spec}) allows {allowed}, as it expects only {expected} pods: {most} \
+                     at a time"
                 )
-            })
+            });
+            few.or(only)
         }
         _ if WorkloadKind::of(owner).is_some() || kind == "Pod" || is_guarded(pod) => None,
         _ if pod.spec.restart_policy == "Never" => Some(format!(

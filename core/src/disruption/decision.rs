@@ -216,7 +216,7 @@ fn under(pod: &Pod, budget: &Budget) -> EvictionDecision {
         },
         None => EvictionDecision::Counted {
             budget: budget.key(),
-            allowed: status.disruptions_allowed,
+            allowed: budget.most(pod).unwrap_or(status.disruptions_allowed),
         },
     }
 }
@@ -313,6 +313,16 @@ impl Budget {
     /// Whether it allows nothing now, by a status that is up to date.
     pub fn is_exhausted(&self) -> bool {
         matches!(self.refusal(), Some(BudgetRefusal::Exhausted { .. }))
+    }
+
+    /// How many pods go at a time where the status allows more than the spec means: a custom resource
+    /// may have a scale that does not count all of its pods, which `getExpectedScale` takes at its
+    /// word (IBM/operator-for-redis-cluster#57).
+    pub fn most(&self, pod: &Pod) -> Option<i32> {
+        let (status, owner) = (&self.status, pod.metadata.controller()?);
+        let meant = status.expected_pods.saturating_sub(status.desired_healthy);
+        let is_custom = WorkloadKind::of(owner).is_none() && !self.spec.counts_present_pods();
+        (is_custom && status.disruptions_allowed > meant.max(1)).then_some(meant.max(1))
     }
 
     /// The controller's words when it cannot count this budget.

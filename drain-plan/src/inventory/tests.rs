@@ -451,7 +451,7 @@ fn the_plan_tells_what_follows_where_nothing_prevents_it() {
     };
     let told = warning(&[pod("a", "n")], &[budget("web", 1, 1, 0)]);
     assert!(
-        told.starts_with("the only pod that budget default/web counts"),
+        told.starts_with("the only pod that its budget counts"),
         "{told}"
     );
     let custom = owned_by("example.com/v1", "CloneSet", "cs");

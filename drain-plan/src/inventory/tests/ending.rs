@@ -97,6 +97,28 @@ fn an_index_of_a_job_that_fails_for_good_is_told_before() {
     }
 }
 
+/// IBM/operator-for-redis-cluster#57.
+#[test]
+fn a_budget_that_allows_more_than_it_means_lets_one_go_at_a_time() {
+    let mut generous = budget("web", 4, 6, 2);
+    generous.spec.min_available = None;
+    generous.spec.max_unavailable = Some(IntOrString::Int(1));
+    generous.status.expected_pods = 3;
+    let custom = of("example.com/v1", "RedisCluster", "");
+    for (pod, most) in [(custom, 1), (pod("a", "n"), 4)] {
+        let item = among(&[pod], &[generous.clone()], &workloads());
+        let PodVerdict::Evict(EvictionDecision::Counted { allowed, .. }) = item.verdict else {
+            panic!("{item:?}");
+        };
+        assert_eq!(allowed, most);
+        let told = item
+            .warnings
+            .iter()
+            .any(|told| told.contains("allows 4, as it expects only 3 pods: 1 at a time"));
+        assert_eq!(told, most == 1, "{:?}", item.warnings);
+    }
+}
+
 #[test]
 fn two_budgets_of_which_one_has_an_owner_are_impossible() {
     let mut owned = budget("x", 1, 3, 2);
