@@ -234,6 +234,7 @@ fn consequences(
         });
         failed_job(job, pod, here.count().max(1))
     }));
+    notes.urgent.extend(dependents(pod, context));
     if let Some(workload) = workload
         && let Some(why) = workload.status.creation_failure()
     {
@@ -257,6 +258,22 @@ fn consequences(
         ));
     }
     notes.urgent.extend(unguarded(pod, decision, context));
+}
+
+/// What ends with the pod: pods that it controls, which the garbage collector deletes after it, or
+/// jobs of a Ray cluster, whose state is in its head.
+fn dependents(pod: &Pod, context: InventoryContext<'_>) -> Option<String> {
+    if pod.metadata.labels.get("ray.io/node-type").map(Str::as_str) == Some("head") {
+        let text = "the jobs of its Ray cluster fail with it, unless GCS fault tolerance is on";
+        return Some(text.to_owned());
+    }
+    let is_controlled = |other: &&&Pod| {
+        let owner = other.metadata.controller();
+        owner.is_some_and(|owner| owner.kind == "Pod" && owner.uid == pod.metadata.uid)
+    };
+    let pods = context.pods.iter().filter(is_controlled);
+    let names = list(pods.map(|pod| &*pod.metadata.name));
+    (!names.is_empty()).then(|| format!("pods that it controls end with it: {names}"))
 }
 
 /// What follows from the eviction that no budget prevents.
@@ -290,10 +307,7 @@ fn unguarded(
             let mut pods = context.pods.iter().copied();
             let is_sibling = |other: &Pod| {
                 other.metadata.uid != pod.metadata.uid
-                    && other
-                        .metadata
-                        .controller()
-                        .is_some_and(|c| c.uid == owner.uid)
+                    && unknown_keeper(other).is_some_and(|keeper| keeper.uid == owner.uid)
             };
             pods.any(is_sibling).then(|| {
                 format!(

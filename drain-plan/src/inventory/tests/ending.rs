@@ -97,6 +97,29 @@ fn an_index_of_a_job_that_fails_for_good_is_told_before() {
     }
 }
 
+/// kubeflow/spark-operator#2949, ray-project/kuberay#372.
+#[test]
+fn what_ends_with_a_pod_is_told_before() {
+    let driver = of("example.com/v1", "SparkApplication", "Never");
+    let executor = named("exec-0", owned_by("v1", "Pod", "x"));
+    let told = |pods: &[Pod]| among(pods, &[], &workloads()).warnings;
+    let both = told(&[driver.clone(), executor]);
+    assert_eq!(both[0], "pods that it controls end with it: exec-0");
+    assert_eq!(told(&[driver]).len(), 1);
+    let mut head = named("head", owned_by("ray.io/v1", "RayCluster", "ray"));
+    head.metadata
+        .labels
+        .insert("ray.io/node-type".into(), "head".into());
+    let mut worker = named("worker", owned_by("ray.io/v1", "RayCluster", "ray"));
+    worker.spec.restart_policy = "Never".into();
+    let told = told(&[head, worker]);
+    assert!(
+        told[0].starts_with("the jobs of its Ray cluster fail"),
+        "{told:?}"
+    );
+    assert_eq!(told.len(), 1, "workers go beside it: {told:?}");
+}
+
 /// IBM/operator-for-redis-cluster#57.
 #[test]
 fn a_budget_that_allows_more_than_it_means_lets_one_go_at_a_time() {
