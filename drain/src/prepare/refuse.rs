@@ -36,6 +36,11 @@ pub(super) fn refuse(
             ));
             if action == Action::Refuse || request.settings.on_impossible == OnImpossible::Refuse {
                 status = status.and(with);
+                // With the flags it would be impossible all the same.
+                let never = plan.impossible.contains_key(&pod.uid);
+                if never && request.settings.on_impossible != OnImpossible::Wait {
+                    status = status.and(DrainStatus::Impossible);
+                }
                 let reasons = reasons.entry(pod.node.clone()).or_default();
                 reasons.push(format!("{namespace}/{name}: {reason}"));
             }

@@ -46,6 +46,10 @@ budgets:
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lone.yaml");
     fs::write(&path, file.replacen("budgets:\n", bare, 1)).unwrap();
+    // A flag would not help.
+    let unforced = ["drain", "old", "-f", path.to_str().unwrap()];
+    let output = crate::nodelife(&unforced).output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{}", show(&output));
     let words = ["drain", "old", "--force", "-f", path.to_str().unwrap()];
     // As the drain ends that leaves it behind.
     let partial = [&words[..], &["--on-impossible=partial"]].concat();
