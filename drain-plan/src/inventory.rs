@@ -283,7 +283,7 @@ fn unguarded(
     context: InventoryContext<'_>,
 ) -> Option<String> {
     let owner = pod.metadata.controller()?;
-    let (kind, name) = (&owner.kind, &owner.name);
+    let (kind, name, policy) = (&owner.kind, &owner.name, &pod.spec.restart_policy);
     match decision {
         EvictionDecision::Counted { budget, .. } if pod.is_ready() => {
             let known = context.budgets.get(budget)?;
@@ -300,8 +300,8 @@ fn unguarded(
             few.or(only)
         }
         _ if WorkloadKind::of(owner).is_some() || kind == "Pod" || is_guarded(pod) => None,
-        _ if pod.spec.restart_policy == "Never" => Some(format!(
-            "its restartPolicy is Never: whether {kind} {name} makes another pod is not known"
+        _ if !policy.is_empty() => Some(format!(
+            "its restartPolicy is {policy}: whether {kind} {name} makes another pod is not known"
         )),
         EvictionDecision::Exempt(Exemption::NoBudget) if unknown_keeper(pod).is_some() => {
             let mut pods = context.pods.iter().copied();

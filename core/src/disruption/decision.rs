@@ -149,7 +149,10 @@ impl fmt::Display for BudgetRefusal {
                     1 => f.write_str(", 1 of them just evicted")?,
                     more => write!(f, ", {more} of them just evicted")?,
                 }
-                if *unready {
+                // `desiredHealthy > 0` is a condition of the policy in eviction.go.
+                if *unready && *needs <= 0 {
+                    f.write_str("; the pod is not Ready, and goes when a pod of the budget is")?;
+                } else if *unready {
                     f.write_str(
                         "; the pod is not Ready, and the budget's unhealthyPodEvictionPolicy \
                          IfHealthyBudget keeps it until enough others are (AlwaysAllow would not)",

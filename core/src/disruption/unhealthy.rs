@@ -5,6 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 
 use super::budget::DELETION_TIMEOUT;
+use crate::format;
 use crate::object::{Budget, Pod};
 use crate::text::Str;
 
@@ -60,7 +61,7 @@ impl fmt::Display for UnhealthyPod {
             UnhealthyReason::NotReady => " is not Ready",
         })?;
         match self.seconds {
-            Some(seconds) => write!(f, " (for {seconds} s)"),
+            Some(seconds) => write!(f, " (for {})", format::duration(seconds)),
             None => Ok(()),
         }
     }
@@ -167,11 +168,11 @@ mod tests {
         assert_eq!(
             said,
             [
-                "b on m is not Ready (for 300 s)",
+                "b on m is not Ready (for 5m)",
                 "c is not scheduled",
-                "d on n has finished (for 300 s)",
+                "d on n has finished (for 5m)",
                 "e on n is terminating",
-                "f on n was just evicted (for 5 s)",
+                "f on n was just evicted (for 5s)",
                 "g on n is counted as evicted, 90 s after its eviction was allowed, but is still \
                  there: status.disruptedPods forgets it after 120 s",
             ]

@@ -149,7 +149,9 @@ fn blocked(
             format!(" until {who} lifts it or more than {needs} of them are Ready")
         }
         BudgetRefusal::Exhausted { needs, has, .. } if has <= needs => {
-            let more = needs.saturating_sub(*has).saturating_add(1);
+            // A pod that is not Ready goes as soon as enough others are.
+            let spare = i32::from(item.pod.is_ready() || *needs <= 0);
+            let more = needs.saturating_sub(*has).saturating_add(spare);
             let more = usize::try_from(more).unwrap_or(0);
             let verb = if more == 1 { "is" } else { "are" };
             format!(" until {more} more of its pods {verb} Ready")
@@ -186,7 +188,7 @@ fn missing_replacements(
             found.push(text);
             continue;
         }
-        if planned.len() <= usize::try_from(now).unwrap_or(usize::MAX) {
+        if planned.len() <= usize::try_from(now).unwrap_or(usize::MAX).max(1) {
             continue;
         }
         let nowhere =

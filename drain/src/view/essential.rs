@@ -66,29 +66,44 @@ async fn fail_closed(cluster: &Cluster, view: &ClusterView) -> BTreeMap<Str, Str
             }
         }
     }
-    let services = webhooks.into_iter().map(async |((namespace, name), webhooks)| {
-        let target = Resource::core("services").all();
-        let target = target.in_namespace(&namespace).named(&name);
-        let found = cluster.get::<Value>(target).await.ok().flatten();
-        let selector = found.as_ref().and_then(|found| found.pointer("/spec/selector")?.as_object());
-        let Some(selector) = selector.filter(|selector| !selector.is_empty()) else {
-            return Vec::new();
-        };
-        let last = view.last_of(|pod| {
-            let of_label = |key: &str| pod.metadata.labels.get(key);
-            let is_selected = |(key, value): (&String, &Value)| {
-                of_label(key).is_some_and(|label| *value == **label)
+    let services = webhooks
+        .into_iter()
+        .map(async |((namespace, name), webhooks)| {
+            let target = Resource::core("services").all();
+            let target = target.in_namespace(&namespace).named(&name);
+            let found = cluster.get::<Value>(target).await.ok().flatten();
+            let selector = found
+                .as_ref()
+                .and_then(|found| found.pointer("/spec/selector")?.as_object());
+            let Some(selector) = selector.filter(|selector| !selector.is_empty()) else {
+                return Vec::new();
             };
-            pod.metadata.namespace == *namespace && selector.iter().all(is_selected)
+            let last = view.last_of(|pod| {
+                let of_label = |key: &str| pod.metadata.labels.get(key);
+                let is_selected = |(key, value): (&String, &Value)| {
+                    of_label(key).is_some_and(|label| *value == **label)
+                };
+                pod.metadata.namespace == *namespace && selector.iter().all(is_selected)
+            });
+            let reason = format!(
+                "{} of webhook {}: until one is Ready the API server refuses these requests",
+                all_of(&last, "endpoint"),
+                webhooks.join(", ")
+            );
+            last.into_iter()
+                .map(move |uid| (uid, reason.clone()))
+                .collect()
         });
-        let reason = format!(
-            "no other endpoint of webhook {}: until one is Ready the API server refuses these requests",
-            webhooks.join(", ")
-        );
-        last.into_iter().map(move |uid| (uid, reason.clone())).collect()
-    });
     let found: Vec<Vec<(Str, String)>> = join_all(services).await;
     found.into_iter().flatten().collect()
+}
+
+/// That the nodes have all pods of their kind.
+fn all_of(last: &[Str], noun: &str) -> String {
+    match last.len() {
+        1 => format!("no other {noun}"),
+        more => format!("the nodes have all {more} {noun}s"),
+    }
 }
 
 /// A webhook, and the requests that it sees.
@@ -112,8 +127,8 @@ impl ClusterView {
                 let label = pod.metadata.labels.get(key);
                 pod.metadata.namespace.ends_with("-system") && label.is_some_and(|l| *l == value)
             });
-            let reason =
-                format!("no other Ready pod of the cluster's {what}: until one is, pods lack it");
+            let all = all_of(&last, "Ready pod");
+            let reason = format!("{all} of the cluster's {what}: until one is Ready, pods lack it");
             essential.extend(last.into_iter().map(|uid| (uid, reason.clone())));
         }
         essential
