@@ -321,7 +321,7 @@ fn unguarded(
 }
 
 /// How many pods of the index have failed before this one, as the Job controller notes it
-/// (`getIndexFailureCount` of pkg/controller/job/indexed_job_utils.go, v1.36.3).
+/// (`getIndexFailureCount` of `pkg/controller/job/indexed_job_utils.go`, v1.36.3).
 const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 
 /// That the evictions fail a Job for good, or the pod's index of it. Each counts as a failure, unless

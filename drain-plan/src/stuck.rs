@@ -43,9 +43,8 @@ pub fn diagnosis(pod: &Pod, nodes: &[Node], now: Timestamp) -> Vec<String> {
         let claims = join(claims.map(|claim| &claim.claim_name), ", ");
         if !claims.is_empty() {
             reasons.push(format!(
-                "it uses the volumes of claims {}; a volume that cannot be unmounted blocks its \
-                 deletion",
-                claims
+                "it uses the volumes of claims {claims}; a volume that cannot be unmounted blocks its \
+                 deletion"
             ));
         }
     }

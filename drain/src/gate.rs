@@ -13,7 +13,7 @@ const MAX_LINES: usize = 64;
 /// Decides after each node, and the soak, whether others follow.
 pub trait Gate: Send + Sync {
     /// Its name in sentences.
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "the gate"
     }
 

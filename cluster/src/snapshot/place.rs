@@ -66,7 +66,7 @@ pub fn place(
 mod tests {
     use super::*;
 
-    const CHART: &str = r#"# The first line.
+    const CHART: &str = r"# The first line.
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
@@ -84,7 +84,7 @@ items:
       selector:
         matchLabels: {app: web}
       minAvailable: 75%
-"#;
+";
 
     #[test]
     fn a_field_is_found_by_its_object() {

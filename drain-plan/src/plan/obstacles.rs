@@ -9,9 +9,7 @@ use super::estimate::PlannedEviction;
 use crate::inventory::InventoryItem;
 use crate::stuck::kept_by;
 use crate::verdict::{PodVerdict, WaitReason};
-use nodelife_core::disruption::{
-    BudgetName, BudgetRefusal, Budgets, EvictionDecision, Limit, ends_by_itself,
-};
+use nodelife_core::disruption::{BudgetRefusal, Budgets, EvictionDecision, Limit, ends_by_itself};
 use nodelife_core::format;
 use nodelife_core::format::{count, list};
 use nodelife_core::object::Node;
@@ -128,7 +126,7 @@ fn blocked(
             return Some(format!(
                 "{} waits until the owners of its budgets have removed all but one: {}",
                 item.pod.metadata.full_name(),
-                BudgetName::list(several)
+                list(several)
             ));
         }
         EvictionDecision::BudgetsUnreadable => {

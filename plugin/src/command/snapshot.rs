@@ -53,8 +53,8 @@ pub(crate) async fn run(
     } else {
         snapshot::write(&written, &args.output)?;
     }
-    print_summary(&snapshot, wanted.sources(), &args.output, printer);
-    let is_whole = snapshot.unread(wanted.sources()).is_empty();
+    print_summary(&snapshot, &wanted.sources, &args.output, printer);
+    let is_whole = snapshot.unread(&wanted.sources).is_empty();
     // The file is there all the same.
     Ok(if is_whole {
         ExitStatus::Done

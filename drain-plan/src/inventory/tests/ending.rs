@@ -145,8 +145,8 @@ fn a_budget_that_allows_more_than_it_means_lets_one_go_at_a_time() {
 #[test]
 fn two_budgets_of_which_one_has_an_owner_are_impossible() {
     let mut owned = budget("x", 1, 3, 2);
-    let owner = owner("elasticsearch.k8s.elastic.co/v1", "Elasticsearch", "logs");
-    owned.metadata.owner_references = vec![owner].into();
+    let logs = owner("elasticsearch.k8s.elastic.co/v1", "Elasticsearch", "logs");
+    owned.metadata.owner_references = vec![logs].into();
     let mut second = budget("y", 1, 3, 2);
     let verdict = |second: &Budget, pod: Pod| {
         let budgets = [owned.clone(), second.clone()];
@@ -159,7 +159,10 @@ fn two_budgets_of_which_one_has_an_owner_are_impossible() {
     ));
     let ends = verdict(&second, of("example.com/v1", "Runner", "Never"));
     assert!(matches!(ends, PodVerdict::Evict(_)));
-    second.metadata.owner_references = owned.metadata.owner_references.clone();
+    second
+        .metadata
+        .owner_references
+        .clone_from(&owned.metadata.owner_references);
     let lifted = verdict(&second, pod("a", "n"));
     assert!(matches!(lifted, PodVerdict::Evict(_)));
 }

@@ -153,8 +153,8 @@ fn differences(expected: &Value, webhook: &Value) -> Vec<String> {
 /// A condition by its name, a rule by its resources, a requirement of a selector by its key.
 fn describe(one: &Value) -> String {
     let words = |field: &str| {
-        let all = items(one, &format!("/{field}"));
-        join(all.filter_map(Value::as_str), ",")
+        let path = format!("/{field}");
+        join(items(one, &path).filter_map(Value::as_str), ",")
     };
     if let Some(name) = at(one, "/name").as_str() {
         return name.to_owned();
