@@ -8,7 +8,7 @@ use super::{component, event};
 use crate::kubelet_config::found;
 use crate::kubelet_start::{self, Cgroups, Judgement, Refusal, Target};
 use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity, Statement};
-use nodelife_core::allocatable::KubeletConfiguration;
+use nodelife_core::allocatable::{KubeletConfiguration, refusals_of_files};
 use nodelife_core::machine::{Class, NodeMachine};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
@@ -159,7 +159,11 @@ fn report(
     }
     for (name, files) in &context.snapshot.kubelet_files {
         let files = kubelet_start::Document::of(files);
-        let start = kubelet_start::judge_files(&files, target, Cgroups::V2);
+        let mut start = kubelet_start::judge_files(&files, target, Cgroups::V2);
+        // What a running kubelet says it has, it has not refused.
+        let config = KubeletConfiguration::from_merged(files.fields.into());
+        let more = config.iter().flat_map(refusals_of_files);
+        start.refusals.extend(more.map(Refusal::Value));
         for text in texts(&start) {
             let statement = statement(text);
             findings.push(FindingBuilder::named(

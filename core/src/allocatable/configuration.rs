@@ -70,6 +70,8 @@ pub struct KubeletConfiguration {
     pub reserved_memory: Vec<MemoryReservation>,
     #[serde(deserialize_with = "nullable")]
     pub cpu_manager_policy: Str,
+    #[serde(deserialize_with = "null_is_empty")]
+    pub cpu_manager_policy_options: BTreeMap<Str, Str>,
     #[serde(deserialize_with = "nullable")]
     pub memory_manager_policy: Str,
     #[serde(rename = "cgroupsPerQOS")]

@@ -31,7 +31,7 @@ pub use configuration::{
     Authentication, Authorization, ConfigurationError, DEFAULT_EVICTION_HARD, DEFAULT_MAX_PODS,
     Enabled, KubeletConfiguration, KubeletFiles, MemoryReservation, ShutdownByPriority,
 };
-pub use refusal::refusals;
+pub use refusal::{refusals, refusals_of_files};
 pub use threshold::{Threshold, parse_all as parse_thresholds};
 pub use validation::{
     check_enforcement, check_grace_periods, check_image_thresholds, check_reserved_cpus,

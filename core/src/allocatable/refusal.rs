@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Line;
-use super::configuration::KubeletConfiguration;
+use super::configuration::{KubeletConfiguration, MemoryReservation};
 use super::threshold::{check_reclaim, check_signal, parse_all};
 use super::validation::{
     check_enforcement, check_grace_periods, check_image_thresholds, check_reserved_cpus,
@@ -53,11 +53,7 @@ pub(super) fn with_reserved_cpus(config: &KubeletConfiguration) -> KubeletConfig
 
 /// Why a kubelet would not start on a machine with these resources; empty: it would.
 pub fn refusals(resources: &BTreeMap<Str, Line>, config: &KubeletConfiguration) -> Vec<String> {
-    let mut refusals = Vec::new();
-    reservations("kubeReserved", &config.kube_reserved, &mut refusals);
-    reservations("systemReserved", &config.system_reserved, &mut refusals);
-    refusals.extend(parse_all(&config.eviction_hard).1);
-    soft_thresholds(config, &mut refusals);
+    let mut refusals = refusals_of_files(config);
     beyond_capacity(resources, &mut refusals);
     let per_qos = config.cgroups_per_qos != Some(false);
     check_enforcement(&config.enforced(), cgroups(config), per_qos, &mut refusals);
@@ -65,6 +61,25 @@ pub fn refusals(resources: &BTreeMap<Str, Line>, config: &KubeletConfiguration) 
     reserved_memory(resources, config, &mut refusals);
     shutdown(config, &mut refusals);
     ranges(config, &mut refusals);
+    refusals
+}
+
+/// Those that no machine decides, and that come after the validation of the files: their values are
+/// parsed when the parts of the kubelet are made.
+pub fn refusals_of_files(config: &KubeletConfiguration) -> Vec<String> {
+    let config = &with_reserved_cpus(config);
+    let mut refusals = Vec::new();
+    reservations("kubeReserved", &config.kube_reserved, &mut refusals);
+    reservations("systemReserved", &config.system_reserved, &mut refusals);
+    refusals.extend(parse_all(&config.eviction_hard).1);
+    soft_thresholds(config, &mut refusals);
+    cpu_manager(config, &mut refusals);
+    memory_manager(config, &mut refusals);
+    // `parseMaxSize` (`pkg/kubelet/logs/container_log_manager.go`, v1.37.2).
+    let size = config.container_log_max_size.as_str();
+    if let (false, Err(error)) = (size.is_empty(), Quantity::parse(size)) {
+        refusals.push(format!("containerLogMaxSize: {size:?} {error}"));
+    }
     refusals
 }
 
@@ -155,13 +170,61 @@ fn reserved_cpus(
         ));
     }
     check_reserved_cpus(list, cgroups(config), refusals);
-    let reserved = resources.get("cpu").map(Line::reserved);
-    if config.cpu_manager_policy == "static" && reserved.is_some_and(Quantity::is_zero) {
+}
+
+/// `NewManager` (`pkg/kubelet/cm/cpumanager/cpu_manager.go`) and `NewStaticPolicyOptions`
+/// (`policy_options.go` beside it, with these names in v1.33.13 to v1.37.2). Feature gates decide on
+/// some of the options besides.
+fn cpu_manager(config: &KubeletConfiguration, refusals: &mut Vec<String>) {
+    const OPTIONS: [&str; 6] = [
+        "full-pcpus-only",
+        "distribute-cpus-across-numa",
+        "align-by-socket",
+        "distribute-cpus-across-cores",
+        "strict-cpu-reservation",
+        "prefer-align-cpus-by-uncorecache",
+    ];
+    let is_static = config.cpu_manager_policy == "static";
+    let reserved = [&config.system_reserved, &config.kube_reserved]
+        .into_iter()
+        .filter_map(|list| Quantity::parse(list.get("cpu")?).ok());
+    if is_static && reserved.into_iter().all(Quantity::is_zero) {
         refusals.push(
             "cpuManagerPolicy static requires systemReserved.cpu + kubeReserved.cpu to be \
              greater than zero"
                 .into(),
         );
+    }
+    let policy = &config.cpu_manager_policy;
+    if !matches!(policy.as_str(), "" | "none" | "static") {
+        refusals.push(format!("cpuManagerPolicy: unknown policy {policy:?}"));
+    }
+    for (name, value) in &config.cpu_manager_policy_options {
+        // As `strconv.ParseBool` reads it.
+        let value = value.to_lowercase();
+        let is_bool = matches!(&*value, "true" | "t" | "1" | "false" | "f" | "0");
+        if !is_static || !is_bool || !OPTIONS.contains(&name.as_str()) {
+            refusals.push(format!(
+                "cpuManagerPolicyOptions: policy {policy:?} does not take {name}: {value:?}"
+            ));
+        }
+    }
+}
+
+/// `NewManager` (`pkg/kubelet/cm/memorymanager/memory_manager.go`, v1.36.3).
+fn memory_manager(config: &KubeletConfiguration, refusals: &mut Vec<String>) {
+    let has_memory = |reservation: &MemoryReservation| {
+        let memory = reservation.limits.get("memory");
+        memory.is_some_and(|text| !Quantity::parse(text).is_ok_and(Quantity::is_zero))
+    };
+    match config.memory_manager_policy.as_str() {
+        // The best effort is for Windows alone, as the machine decides.
+        "" | "None" | "BestEffort" => {}
+        "Static" if config.reserved_memory.iter().any(has_memory) => {}
+        "Static" => {
+            refusals.push("memoryManagerPolicy Static requires reservedMemory of memory".into());
+        }
+        other => refusals.push(format!("memoryManagerPolicy: unknown policy {other:?}")),
     }
 }
 
@@ -205,17 +268,15 @@ fn reserved_memory(
         }
     }
     match config.memory_manager_policy.as_str() {
-        "" | "None" => return,
         "Static" => refusals.append(&mut uneven),
-        other => {
-            refusals.push(format!("memoryManagerPolicy: unknown policy {other:?}"));
+        "BestEffort" => {
+            refusals.push("memoryManagerPolicy BestEffort is not available on Linux".into());
             return;
         }
+        _ => return,
     }
     let memory = resources.get("memory").map(Line::reserved);
-    if kept.entry("memory").or_default().is_zero() {
-        refusals.push("memoryManagerPolicy Static requires reservedMemory of memory".into());
-    }
+    kept.entry("memory").or_default();
     for (name, kept) in kept {
         let wanted = if name == "memory" { memory } else { None }.unwrap_or_default();
         if kept != wanted {
@@ -245,11 +306,6 @@ fn shutdown(config: &KubeletConfiguration, refusals: &mut Vec<String>) {
 }
 
 fn ranges(config: &KubeletConfiguration, refusals: &mut Vec<String>) {
-    // `parseMaxSize` (`pkg/kubelet/logs/container_log_manager.go`, v1.37.2).
-    let size = config.container_log_max_size.as_str();
-    if let (false, Err(error)) = (size.is_empty(), Quantity::parse(size)) {
-        refusals.push(format!("containerLogMaxSize: {size:?} {error}"));
-    }
     check_image_thresholds(
         config.image_gc_high_threshold_percent.map(Into::into),
         config.image_gc_low_threshold_percent.map(Into::into),

@@ -225,6 +225,60 @@ fn what_the_kubelet_refuses_at_its_start() {
 }
 
 #[test]
+fn files_alone_decide_on_some_refusals() {
+    let reserved = json!({"cpu": "100m"});
+    let options = |policy: &str, name: &str, value: &str| {
+        json!({"cpuManagerPolicy": policy, "cpuManagerPolicyOptions": {name: value},
+               "kubeReserved": reserved})
+    };
+    for (document, expected) in [
+        (json!({"kubeReserved": {"memory": "500MB"}}), "suffix"),
+        (
+            json!({"evictionHard": {"memory.available": "100MB"}}),
+            "suffix",
+        ),
+        (
+            json!({"evictionHard": {"memory.availble": "1Gi"}}),
+            "unsupported",
+        ),
+        (
+            json!({"evictionSoft": {"memory.available": "1Gi"}}),
+            "grace",
+        ),
+        (
+            json!({"evictionMinimumReclaim": {"memory.available": "x"}}),
+            "x",
+        ),
+        (json!({"cpuManagerPolicy": "static"}), "greater than zero"),
+        (json!({"cpuManagerPolicy": "Static"}), "unknown policy"),
+        (
+            json!({"memoryManagerPolicy": "Static"}),
+            "requires reservedMemory",
+        ),
+        (
+            json!({"containerLogMaxSize": "10MB"}),
+            "containerLogMaxSize",
+        ),
+        (options("", "full-pcpus-only", "true"), "does not take"),
+        (options("static", "bogus", "true"), "does not take bogus"),
+        (
+            options("static", "full-pcpus-only", "yes"),
+            "does not take full",
+        ),
+    ] {
+        let said = refusals_of_files(&configured(document.clone())).join("\n");
+        assert!(said.contains(expected), "{document}: {said}");
+    }
+    for document in [
+        json!({"cpuManagerPolicy": "static", "reservedSystemCPUs": "0-1"}),
+        options("static", "full-pcpus-only", "T"),
+        json!({"memoryManagerPolicy": "BestEffort"}),
+    ] {
+        assert!(refusals_of_files(&configured(document)).is_empty());
+    }
+}
+
+#[test]
 fn zero_in_a_file_is_the_default_and_in_configz_it_is_zero() {
     let document = json!({"maxPods": 0, "nodeLeaseDurationSeconds": 0});
     let of_file = KubeletConfiguration::from_files(Some(document.clone()), []).unwrap();
@@ -254,7 +308,8 @@ fn reserved_memory_is_judged_whatever_the_policy() {
     let huge = json!([{"numaNode": 0, "limits": {"memory": "1e30"}}]);
     assert_eq!(refused("None", huge.clone()), "");
     assert!(refused("Static", huge).contains("out of range"));
-    assert!(refused("BestEffort", one).contains("unknown policy"));
+    assert!(refused("BestEffort", one.clone()).contains("not available"));
+    assert!(refused("static", one).contains("unknown policy"));
     assert!(refused("Static", json!([])).contains("requires reservedMemory"));
 }
 

@@ -220,6 +220,14 @@ fn a_file_of_a_kubelet_is_judged_for_the_version() {
             "podPidsLimit: \"5\" is not of type int64",
         ),
         ("systemReserved: [", "line 4"),
+        (
+            "evictionHard: {memory.available: 100MB}",
+            "memory.available: \"100MB\"",
+        ),
+        (
+            "cpuManagerPolicyOptions: {full-pcpus-only: 'true'}",
+            "does not take",
+        ),
     ] {
         let text = kubelet(more, &[], "1.37");
         assert!(text.starts_with("status: 3\n"), "{more}: {text}");
