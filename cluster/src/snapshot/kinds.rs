@@ -179,6 +179,10 @@ fn find(is_it: impl Fn(&Head) -> bool) -> Option<Head> {
 impl ObjectKind {
     pub(super) fn find(api_version: &str, kind: &str) -> Option<Self> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let (group, kind) = match (group, kind) {
+            ("keda.sh", "ScaledObject") => ("autoscaling", "HorizontalPodAutoscaler"),
+            other => other,
+        };
         find(|head| head.group == group && head.kind == kind).map(|head| Self(head.kind))
     }
 

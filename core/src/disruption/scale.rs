@@ -20,9 +20,15 @@ pub struct Autoscalers(BTreeMap<Target, (i32, i32)>);
 type Target = [Str; 4];
 
 fn target(namespace: &Str, api_version: &str, kind: &str, name: &Str) -> Target {
-    let (group, _) = api_version.split_once('/').unwrap_or_default();
-    // As the same kinds were called before.
-    let group = if group == "extensions" { "apps" } else { group };
+    let group = match api_version.split_once('/') {
+        // As the same kinds were called before.
+        Some(("extensions", _)) => "apps",
+        Some((group, _)) => group,
+        // KEDA's alone may leave these out (`ParseGVKR` in apis/keda/v1alpha1/gvkr_types.go).
+        None if api_version.is_empty() => "apps",
+        None => "",
+    };
+    let kind = if kind.is_empty() { "Deployment" } else { kind };
     [namespace.clone(), group.into(), kind.into(), name.clone()]
 }
 
@@ -31,10 +37,17 @@ impl Autoscalers {
         let ranges = autoscalers.into_iter().map(|autoscaler| {
             let (spec, namespace) = (&autoscaler.spec, &autoscaler.metadata.namespace);
             let of = &spec.scale_target_ref;
-            // The API server writes 1 where a manifest says nothing.
-            let scales = (spec.min_replicas.unwrap_or(1), spec.max_replicas);
+            // The API server writes 1 where a manifest says nothing, and KEDA where it says 0: at
+            // its own 0 there is no pod (`GetHPAMinReplicas` and `GetHPAMaxReplicas`,
+            // apis/keda/v1alpha1/scaledobject_types.go, commit 01ee1d30). None has a most of 0.
+            let least = spec.min_replica_count.map(|count| count.max(1));
+            let least = spec.min_replicas.or(least).unwrap_or(1);
+            let most = match spec.max_replicas {
+                0 => spec.max_replica_count.unwrap_or(100),
+                most => most,
+            };
             let target = target(namespace, &of.api_version, &of.kind, &of.name);
-            (target, scales)
+            (target, (least, most))
         });
         Self(ranges.collect())
     }
@@ -277,8 +290,26 @@ mod tests {
             },
             min_replicas: least,
             max_replicas: most,
+            ..AutoscalerSpec::default()
         };
         autoscaler
+    }
+
+    #[test]
+    fn a_scaled_object_has_the_range_of_the_autoscaler_that_it_makes() {
+        let web = deployment("web", 3);
+        for (least, most, range) in [
+            (None, None, (1, 100)),
+            (Some(0), Some(5), (1, 5)),
+            (Some(2), Some(5), (2, 5)),
+        ] {
+            let mut scaled = Autoscaler::default();
+            scaled.metadata.namespace = "default".into();
+            scaled.spec.scale_target_ref.name = "web".into();
+            scaled.spec.min_replica_count = least;
+            scaled.spec.max_replica_count = most;
+            assert_eq!(Autoscalers::of([&scaled]).scales(&web), range);
+        }
     }
 
     fn spec(least: Option<&str>, most: Option<&str>) -> BudgetSpec {

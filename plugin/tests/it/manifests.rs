@@ -61,6 +61,13 @@ spec:
   minReplicas: 2
   maxReplicas: 9
 ";
+    let keda = "apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: web}
+spec:
+  scaleTargetRef: {name: web}
+";
+    let two = format!("{keda}  minReplicaCount: 2\n");
     let second = "apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata: {name: all}
@@ -109,6 +116,13 @@ spec: {maxUnavailable: 1, selector: {}}
             ),
         ),
         ("{}", "minAvailable: 1", autoscaler, None),
+        ("{}", "minAvailable: 1", &two, None),
+        (
+            "replicas: 3",
+            "minAvailable: 1",
+            keda,
+            Some("1 of 1 pods of Deployment web have to be healthy, so none can be evicted at the"),
+        ),
         (
             "replicas: 2",
             "maxUnavailable: 1",

@@ -349,6 +349,7 @@ impl World {
                     },
                     min_replicas,
                     max_replicas,
+                    ..AutoscalerSpec::default()
                 },
             })
         });
