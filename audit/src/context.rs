@@ -272,6 +272,20 @@ impl<'a> Context<'a> {
         since.saturating_add(self.clock_off(node)).max(0)
     }
 
+    /// Seconds since the kubelet of this node, which is Unknown, has renewed its lease, if it still
+    /// does so. A lease never sets Ready back, only the kubelet's own status does
+    /// (`tryUpdateNodeHealth`, `pkg/controller/nodelifecycle/node_lifecycle_controller.go`, v1.37.2).
+    /// What a clock that is ahead has written says nothing.
+    pub fn renews_lease(&self, node: &Node) -> Option<i64> {
+        let ready = node.condition("Ready").filter(|c| c.status == "Unknown")?;
+        let renewed = self.lease(&node.metadata.name)?.spec.renew_time?;
+        let age = self.seconds_since(renewed);
+        let lives = renewed > ready.last_transition_time?
+            && age <= i64::from(LEASE_DURATION)
+            && self.clock_off(node) == 0;
+        lives.then_some(age.max(0))
+    }
+
     /// For how many seconds the condition has had its status, if known.
     pub fn lasts(&self, node: &Node, condition: &NodeCondition) -> Option<i64> {
         let since = condition.last_transition_time?;

@@ -239,6 +239,8 @@ struct Course {
     overdue: Option<i64>,
     /// The last sign of life, or the words of `Ready`.
     sign: String,
+    /// Whether its kubelet still renews its lease, although it is Unknown.
+    lives: bool,
 }
 
 impl Course {
@@ -256,6 +258,9 @@ impl Course {
         let posted = ready.and_then(|ready| ready.last_heartbeat_time);
         let lease = context.lease(&node.metadata.name);
         let renewed = lease.and_then(|lease| lease.spec.renew_time);
+        // Its failure is then that it posts no status.
+        let lives = context.renews_lease(node);
+        let renewed = renewed.filter(|_| lives.is_none());
         let taint = find(node, failure.taint(), NO_EXECUTE);
         let added = taint.and_then(|taint| taint.time_added);
         // The control plane sets Unknown, and taints, with its own clock, and after the failure.
@@ -271,10 +276,14 @@ impl Course {
         let begun = since.unwrap_or(context.now).min(context.now);
         let after = |at: Timestamp| at.duration_since(begun).as_secs_f64();
         let settings = &context.settings;
+        let still = |ago| format!("; it renewed its Lease {} ago, so it runs", duration(ago));
         let sign = match failure {
             Failure::Silent if renewed > posted => "the kubelet renews its Lease".to_owned(),
             Failure::Silent if posted.is_none() => "none is known".to_owned(),
-            Failure::Silent => "the kubelet posts its status".to_owned(),
+            Failure::Silent => {
+                let still = lives.map(still).unwrap_or_default();
+                format!("the kubelet posts its status{still}")
+            }
             _ => ready
                 .map(|ready| ready.reason.to_string())
                 .unwrap_or_default(),
@@ -295,6 +304,7 @@ impl Course {
             has_taint: false,
             overdue: untainted(context, node).and_then(|(_, overdue)| overdue),
             sign,
+            lives: lives.is_some(),
         };
         let taint = taint.filter(|_| failure != Failure::None);
         course.has_taint = taint.is_some();
@@ -351,7 +361,7 @@ impl Course {
         };
         let taint = self.short_taint();
         let mut reason = match (tolerated, due) {
-            _ if terminating && self.failure == Failure::NotReady => {
+            _ if terminating && (self.lives || self.failure == Failure::NotReady) => {
                 "already terminating; its kubelet has to end it".into()
             }
             _ if terminating => "already terminating; no kubelet confirms the deletion".into(),

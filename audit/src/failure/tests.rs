@@ -410,3 +410,22 @@ fn what_takes_the_place_of_each_pod() {
         assert!(fate.reason.contains(why), "{fate:?}");
     }
 }
+
+#[test]
+fn a_kubelet_that_renews_its_lease_runs() {
+    let nodes = failed("Unknown", "11:29:10", "11:30:00", None);
+    let mut snapshot = snapshot(&nodes, &[]);
+    let mut lease = Lease::default();
+    lease.metadata.name = "a".into();
+    for (renewed, since, says) in [
+        ("11:59:57", "11:29:10", "so it runs"),
+        ("11:29:20", "11:29:20", "renews its Lease"),
+    ] {
+        lease.spec.renew_time = Some(at(renewed));
+        snapshot.leases = vec![lease.clone()];
+        let timeline = of(&snapshot, &Settings::default());
+        assert_eq!(timeline.since, Some(at(since)));
+        let first = &timeline.steps[0].event;
+        assert!(first.contains(says), "{first}");
+    }
+}

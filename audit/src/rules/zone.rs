@@ -107,17 +107,23 @@ fn all_down(context: &Context<'_>, findings: &mut Findings<'_>) {
         let found = FindingBuilder::cluster(says)
             .with("nodes", Fact::count(nodes, "node"))
             .with("zones", Fact::count(zones.len(), "zone"));
-        let is_heard = |node: &Node| node.condition("Ready").is_some_and(|c| c.status == "False");
+        let is_heard = |node: &Node| {
+            let ready = node.condition("Ready");
+            ready.is_some_and(|c| c.status == "False") || context.renews_lease(node).is_some()
+        };
         let heard = context.nodes().filter(|node| is_heard(node)).count();
         findings.push(if heard == 0 {
             found
         } else {
             found
-                .and("; {heard} post Ready=False themselves, so they reach the API server")
+                .and(
+                    "; {heard} post Ready=False or renew their lease, so they reach the API server",
+                )
                 .with("heard", heard)
                 .fix(
-                    "Repair what the Ready conditions of these nodes name. Check the connection to \
-                     the API server only from nodes that are Unknown.",
+                    "Repair what the Ready conditions of these nodes name, and look for failed \
+                     status updates in the kubelets' logs. Check the connection to the API server \
+                     only from the other nodes.",
                 )
         });
     }

@@ -13,6 +13,10 @@ use nodelife_core::snapshot::Source;
 use nodelife_core::taint::OUT_OF_SERVICE;
 use nodelife_core::zone::ZoneKey;
 
+/// What to do about a kubelet that renews its lease alone.
+const POST_STATUS: &str = "Look for failed status updates in the kubelet's log. Possible causes: a \
+                           webhook denies them, a permission is missing, or the status is too large.";
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-HB-001",
@@ -72,8 +76,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "the kubelet renews its lease but does not post its status",
         why: "A current lease is enough for the node to count as healthy. While the kubelet fails \
               to post its status, the node keeps its old conditions.",
-        fix: "Look for failed status updates in the kubelet's log. Possible causes: a webhook \
-              denies them, a permission is missing, or the status is too large.",
+        fix: POST_STATUS,
         link: "https://kubernetes.io/docs/reference/node/node-status/",
         check: Check::Node(status_silent),
     },
@@ -215,8 +218,10 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
         return None;
     }
     // A kubelet renews its lease every 10 s, and an unchanged status only every 5 minutes.
+    let lives = context.renews_lease(node);
     let lease = context.lease(&node.metadata.name);
     let renewed = lease.and_then(|lease| lease.spec.renew_time);
+    let renewed = renewed.filter(|_| lives.is_none());
     let heard = renewed.max(ready.last_heartbeat_time);
     let heard = heard.map(|t| context.seconds_by_clock_of(node, t));
     // The heartbeat is by the node's clock, and was before the control plane lost it.
@@ -225,6 +230,10 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
     let pods = pods.then(|| context.active_pods_on(&node.metadata.name).count());
     let heard = match since {
         None => "no heartbeat yet ({reason}); ",
+        Some(_) if lives.is_some() => {
+            "no status for {secondsSinceHeartbeat} ({reason}), but the kubelet runs and renewed its \
+             lease {secondsSinceRenewal} ago; "
+        }
         Some(_) => "last heartbeat {secondsSinceHeartbeat} ago ({reason}); ",
     };
     let there = || context.active_pods_on(&node.metadata.name);
@@ -241,6 +250,10 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
         .with("secondsSinceHeartbeat", since.map(Fact::seconds))
         .with("pods", pods.map(|pods| Fact::count(pods, "pod")));
     let mut found = with_taint_outlook(found, context, node);
+    if let Some(age) = lives {
+        let found = found.with("secondsSinceRenewal", Fact::seconds(age));
+        return Some(found.fix(POST_STATUS));
+    }
     let bound = there().filter(|pod| !belongs_to_node(pod) && is_bound(context, pod));
     let bound = bound.count();
     if bound > 0 && !is_out_of_service(node) {

@@ -43,6 +43,14 @@ pub(super) fn condition(
     condition.status = status.into();
     condition.last_heartbeat_time = Some(since);
     condition.last_transition_time = Some(since);
+    if kind == "Ready" && status == "Unknown" {
+        // Its kubelet is dead.
+        let name = &snapshot.nodes[index].metadata.name;
+        let mut leases = snapshot.leases.iter_mut();
+        if let Some(lease) = leases.find(|lease| lease.metadata.name == *name) {
+            lease.spec.renew_time = lease.spec.renew_time.min(Some(since));
+        }
+    }
 }
 
 /// Puts a taint on the node with this index, since so many seconds.

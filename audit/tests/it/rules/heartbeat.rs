@@ -496,3 +496,24 @@ fn an_operator_that_gave_up_a_node_is_heard() {
     assert_eq!(says(&[(DRIVER, "upgrade-failed")]), found(&failed));
     assert_eq!(says(&[(DRIVER, "upgrade-done")]), []);
 }
+
+/// Only the kubelet's own status sets Ready back; out-of-service would detach volumes in use.
+#[test]
+fn a_silent_node_whose_lease_is_renewed_now_is_not_dead() {
+    let mut snapshot = super::cluster::healthy();
+    condition(&mut snapshot, 0, "Ready", "Unknown", 1800);
+    let found = |snapshot: &Snapshot| {
+        let now = snapshot.taken_at.unwrap();
+        let audit = nodelife_audit::audit(snapshot, &Default::default(), now);
+        let mut found = audit.findings.into_iter();
+        let found = found.find(|found| found.rule == *"NL-HB-002").unwrap();
+        format!("{} {}", found.message, found.fix)
+    };
+    let says = found(&snapshot);
+    assert!(says.contains("last heartbeat 30m ago"), "{says}");
+    assert!(says.contains("out-of-service"), "{says}");
+    snapshot.leases[0].spec.renew_time = Some(ago(&snapshot, 3));
+    let says = found(&snapshot);
+    assert!(says.contains("no status for 30m"), "{says}");
+    assert!(says.contains("renewed its lease") && !says.contains("delete"));
+}
