@@ -34,7 +34,7 @@ pub enum Maintenance {
     Draining,
     /// It was drained.
     Drained,
-    /// An autoscaler is about to delete it.
+    /// An autoscaler is about to delete it, or its Node is being deleted.
     Removal,
     /// The cloud has scheduled an event of its machine.
     Scheduled,
@@ -48,7 +48,9 @@ impl Maintenance {
             Some(Self::Draining)
         } else if is_true(DRAINED) {
             Some(Self::Drained)
-        } else if node.spec.taints.iter().any(is_removal) {
+        } else if node.metadata.deletion_timestamp.is_some()
+            || node.spec.taints.iter().any(is_removal)
+        {
             Some(Self::Removal)
         } else if scheduled_condition(node).is_some() || scheduled_taint(node).is_some() {
             Some(Self::Scheduled)

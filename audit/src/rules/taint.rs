@@ -94,10 +94,11 @@ pub(super) const RULES: &[Rule] = &[
         id: "NL-TNT-011",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "an autoscaler started to remove the node but did not finish",
+        title: "the removal of the node was started but does not finish",
         why: "The autoscaler's taint keeps new pods away, so the node costs money without being \
-              used.",
-        fix: "Read the autoscaler's log. Usually a budget or an annotation blocks the drain.",
+              used. A Node that is being deleted stays until its finalizers are gone.",
+        fix: "Read the log of the autoscaler, or of the controller that set the finalizer. Usually \
+              a budget or an annotation blocks the drain.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
         check: Check::EachNode(stuck_scale_down),
     },
@@ -267,6 +268,19 @@ fn shut_down<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
 
 fn stuck_scale_down(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
     const LONG: i64 = 1800;
+    // Karpenter's taint has no time (`DisruptedNoScheduleTaint`, its pkg/apis/v1/taints.go, commit
+    // 09ae8910).
+    if let Some(deleted) = node.metadata.deletion_timestamp {
+        let lasts = context.seconds_since(deleted);
+        if lasts > LONG {
+            let names = node.metadata.finalizers.iter().map(|name| name.as_str());
+            let found =
+                FindingBuilder::node(node, "being deleted for {seconds}, held by {finalizers}")
+                    .with("finalizers", Fact::names(names));
+            findings.push(found.with("seconds", Fact::seconds(lasts)));
+            return;
+        }
+    }
     for taint in &node.spec.taints {
         // The cluster autoscaler writes the Unix time into the value.
         let stamp = taint.value.parse().map(Timestamp::from_second);

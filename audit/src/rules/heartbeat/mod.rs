@@ -265,6 +265,16 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
     if node.spec.provider_id.is_empty() && nodes.any(|node| !node.spec.provider_id.is_empty()) {
         found = found.and("; without a providerID, no cloud controller deletes the Node object");
     }
+    if let Some(asked) = node.metadata.deletion_timestamp {
+        let asked = Fact::seconds(context.seconds_since(asked));
+        found = found
+            .and("; being deleted for {deleting}")
+            .with("deleting", asked);
+        found = found.fix(
+            "Check whether the machine is running. If it is permanently off, read the log of the \
+             controller whose finalizer holds the Node object: its deletion was asked for already.",
+        );
+    }
     Some(with_status_without_lease(found, context, node))
 }
 

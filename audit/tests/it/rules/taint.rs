@@ -1,4 +1,6 @@
-use super::cluster::{condition, cordon, empty, first_pod, label_all_zones, taint, toleration};
+use super::cluster::{
+    ago, condition, cordon, empty, first_pod, healthy, label_all_zones, taint, toleration,
+};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -103,5 +105,17 @@ fn agents_of_cluster_api_and_other_projects_open_nodes_too() {
         let mut snapshot = super::cluster::healthy();
         taint(&mut snapshot, 0, key, "NoSchedule", 3600);
         assert!(super::finds(&snapshot, "NL-TNT-012"), "{key}");
+    }
+}
+
+#[test]
+fn a_node_that_is_being_deleted_says_for_how_long() {
+    for (seconds, found) in [(600, false), (9000, true)] {
+        let mut snapshot = healthy();
+        let asked = ago(&snapshot, seconds);
+        let meta = &mut snapshot.nodes[0].metadata;
+        meta.deletion_timestamp = Some(asked);
+        meta.finalizers = vec!["karpenter.sh/termination".into()].into();
+        assert_eq!(super::finds(&snapshot, "NL-TNT-011"), found);
     }
 }
