@@ -8,7 +8,7 @@ use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::{Node, NodeCondition, Taint};
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint::{
-    self, CONDITION_TAINTS, ConditionTaint, NO_SCHEDULE, PREFER_NO_SCHEDULE, SHUTDOWN,
+    self, CONDITION_TAINTS, ConditionTaint, NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, SHUTDOWN,
     UNSCHEDULABLE,
 };
 use nodelife_core::version::Version;
@@ -40,7 +40,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "a condition taint is present without its condition",
         why: "The node lifecycle controller removes this taint when the condition ends. A taint \
               that remains was added by hand, or the controller is down. No pods are scheduled to \
-              the node.",
+              the node, and with NoExecute its pods are deleted.",
         fix: "Remove the taint. If it comes back, find the component that adds it.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-nodes-by-condition",
         check: Check::EachNode(taint_left),
@@ -126,11 +126,18 @@ fn contradictions<'a>(
     CONDITION_TAINTS.into_iter().filter_map(move |wanted| {
         let condition = node.condition(wanted.condition)?;
         let lasts = context.lasts(node, condition);
-        let contradicts = (condition.status == wanted.status) != tainted
-            && taint::find(node, wanted.key, NO_SCHEDULE).is_some() == tainted;
+        let found = taint::find(node, wanted.key, NO_SCHEDULE).is_some()
+            || tainted && has_no_execute(node, wanted);
+        let contradicts = (condition.status == wanted.status) != tainted && found == tainted;
         (contradicts && lasts.is_none_or(|lasts| lasts > SETTLED))
             .then_some((wanted, condition, lasts))
     })
+}
+
+/// Whether the taint of Ready is there with NoExecute, which the controller removes or swaps as promptly
+/// (`processTaintBaseEviction`, `pkg/controller/nodelifecycle/node_lifecycle_controller.go`, v1.37.2).
+fn has_no_execute(node: &Node, wanted: ConditionTaint) -> bool {
+    wanted.condition == "Ready" && taint::find(node, wanted.key, NO_EXECUTE).is_some()
 }
 
 /// Whether the kubelet is older than 1.MINOR.
@@ -161,7 +168,11 @@ fn taint_missing(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>
 
 fn taint_left(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
     for (wanted, condition, _) in contradictions(context, node, true) {
-        let found = FindingBuilder::node(node, "tainted {taint}, but {condition} is {status}")
+        let says = match has_no_execute(node, wanted) {
+            true => "tainted {taint}:NoExecute, but {condition} is {status}",
+            false => "tainted {taint}, but {condition} is {status}",
+        };
+        let found = FindingBuilder::node(node, says)
             .with("taint", wanted.key)
             .with("condition", wanted.condition)
             .with("status", &condition.status);

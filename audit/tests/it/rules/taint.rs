@@ -109,6 +109,18 @@ fn agents_of_cluster_api_and_other_projects_open_nodes_too() {
 }
 
 #[test]
+fn a_taint_of_ready_is_left_with_no_execute_too() {
+    let mut snapshot = healthy();
+    let key = "node.kubernetes.io/not-ready";
+    taint(&mut snapshot, 0, key, "NoExecute", 9000);
+    assert!(super::finds(&snapshot, "NL-TNT-002"));
+    condition(&mut snapshot, 0, "Ready", "Unknown", 900);
+    assert!(super::finds(&snapshot, "NL-TNT-002"), "it is swapped");
+    condition(&mut snapshot, 0, "Ready", "False", 900);
+    assert!(!super::finds(&snapshot, "NL-TNT-002"));
+}
+
+#[test]
 fn a_node_that_is_being_deleted_says_for_how_long() {
     for (seconds, found) in [(600, false), (9000, true)] {
         let mut snapshot = healthy();
