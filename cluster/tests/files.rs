@@ -447,6 +447,30 @@ fn a_node_with_two_uids_is_named() {
     assert_eq!(read.snapshot.nodes[0].metadata.uid, "u1");
 }
 
+/// As of `kubectl get nodes -w -o json`, or of two dumps.
+#[test]
+fn of_two_versions_of_a_node_the_newer_is_read() {
+    let node = |version: u32, cordoned: bool| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"n","uid":"u",
+            "resourceVersion":"{version}"}},"spec":{{"unschedulable":{cordoned}}}}}"#
+        )
+    };
+    for versions in [[100, 99, 200], [200, 100, 99], [99, 200, 100]] {
+        let files = Files::new();
+        let paths = versions.map(|version| {
+            let name = format!(
+                "{}.json",
+                versions.iter().position(|v| *v == version).unwrap()
+            );
+            files.put(&name, node(version, version == 200).as_bytes())
+        });
+        let read = snapshot::read(&paths).unwrap();
+        assert_eq!(read.snapshot.nodes.len(), 1);
+        assert!(read.snapshot.nodes[0].spec.unschedulable, "{versions:?}");
+    }
+}
+
 fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = tar::Builder::new(Vec::new());
     for (name, bytes) in files {

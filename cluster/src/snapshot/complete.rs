@@ -182,7 +182,8 @@ fn contradictory(nodes: &[Node]) -> Vec<Str> {
     names.into_iter().collect()
 }
 
-/// Drops objects that a list has already.
+/// Drops objects that a list has already. Of versions of one object the newest stays, as in the output
+/// of `kubectl get --watch` and in dumps of several times.
 struct Once<'a>(&'a mut Snapshot);
 
 impl Visitor for Once<'_> {
@@ -190,11 +191,26 @@ impl Visitor for Once<'_> {
         kind.change_list(self.0, |list| {
             let hasher = foldhash::fast::RandomState::default();
             let mut seen = HashSet::with_capacity_and_hasher(list.len(), hasher);
-            list.retain(|object| {
+            let key = |object: &T| {
                 let meta = object.metadata();
-                let key = (meta.namespace.clone(), meta.name.clone());
-                seen.insert(((kind.rank_of)(object), key))
-            });
+                let name = (meta.namespace.clone(), meta.name.clone());
+                ((kind.rank_of)(object), name)
+            };
+            let version = |object: &T| object.metadata().resource_version.parse::<u64>().ok();
+            let doubles = list.extract_if(.., |object| !seen.insert(key(object)));
+            let mut doubles: Vec<T> = doubles.collect();
+            let any = !doubles.is_empty();
+            doubles.sort_by_key(version);
+            let doubles = doubles.into_iter().map(|double| (key(&double), double));
+            let mut newest: HashMap<_, T> = doubles.collect();
+            for object in list.iter_mut().filter(|_| any) {
+                let of_same = |double: &T| double.metadata().uid == object.metadata().uid;
+                if let Some(double) = newest.remove(&key(object)).filter(of_same)
+                    && version(&double) > version(object)
+                {
+                    *object = double;
+                }
+            }
             list.shrink_to_fit();
         });
     }
