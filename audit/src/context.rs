@@ -443,6 +443,12 @@ pub(super) fn is_control_plane(node: &Node) -> bool {
     .any(|label| node.metadata.labels.contains_key(*label))
 }
 
+/// Whether the control plane has lost contact with the node.
+pub(super) fn is_lost(node: &Node) -> bool {
+    let ready = node.condition("Ready");
+    ready.is_some_and(|ready| ready.status == "Unknown")
+}
+
 /// Whether the node is ready, as far as is known, and not cordoned.
 pub(super) fn is_open(node: &Node) -> bool {
     (node.is_ready() || node.lacks_conditions()) && !node.spec.unschedulable

@@ -4,7 +4,7 @@ use foldhash::HashSet;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-use crate::context::BudgetPods;
+use crate::context::{BudgetPods, is_lost};
 use crate::owners::OwnedPods;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::disruption::{CountError, ignores_budgets, protections};
@@ -467,7 +467,12 @@ fn do_not_disturb(context: &Context<'_>, findings: &mut Findings<'_>) {
 
 fn finalizer(context: &Context<'_>, findings: &mut Findings<'_>) {
     for (pod, late) in context.overdue_pods() {
-        if !pod.metadata.finalizers.is_empty() {
+        // Until its kubelet has ended it, a pod would stay without finalizers too. A Job that replaces
+        // failed pods alone keeps its own till then (`isPodFailed`,
+        // `pkg/controller/job/job_controller.go`, v1.36.3).
+        let node = context.node(&pod.spec.node_name);
+        let is_left = pod.is_terminal() || !pod.is_ready() && !node.is_some_and(is_lost);
+        if !pod.metadata.finalizers.is_empty() && is_left {
             let names = pod.metadata.finalizers.iter();
             let names = Fact::names(names.map(nodelife_core::text::Str::as_str));
             let says = "{seconds} past its grace period, held by {finalizers}";

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use crate::context::is_lost;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::{Node, Pod};
 use nodelife_core::scheduling::Placement;
@@ -131,16 +132,13 @@ fn has_just_gone(context: &Context<'_>, node: &str) -> bool {
 }
 
 fn not_stopping(context: &Context<'_>, findings: &mut Findings<'_>) {
-    // NL-PDB-009 reports pods with finalizers.
+    // NL-PDB-009 reports pods that have ended and have finalizers.
+    let runs = |pod: &Pod| pod.metadata.finalizers.is_empty() || pod.is_ready();
     let pods = context.overdue_pods();
-    for (pod, late) in pods.filter(|(pod, _)| pod.metadata.finalizers.is_empty()) {
+    for (pod, late) in pods.filter(|(pod, _)| runs(pod)) {
         // The pods of a dead node wait for what NL-HB-002 says of it.
-        let is_dead = |node: &Node| {
-            node.condition("Ready")
-                .is_some_and(|c| c.status == "Unknown")
-        };
         let node = context.node(&pod.spec.node_name);
-        let Some(node) = node.filter(|node| !is_dead(node)) else {
+        let Some(node) = node.filter(|node| !is_lost(node)) else {
             continue;
         };
         let says = match node.is_ready() {

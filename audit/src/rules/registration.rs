@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use crate::context::is_lost;
 use crate::pools::most_common;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::machine::{Class, NodeMachine};
@@ -97,17 +98,13 @@ pub(super) const RULES: &[Rule] = &[
 /// Whether the nodes are one machine that was registered again under another name: all but one are
 /// silent, and the identities of the operating system and its address are the same.
 fn is_renamed(nodes: &[&Node]) -> bool {
-    let is_silent = |node: &&&Node| {
-        node.condition("Ready")
-            .is_some_and(|c| c.status == "Unknown")
-    };
     let identities = nodes.iter().map(|node| {
         let address = addresses(node, "InternalIP").next()?;
         let machine = identity(&node.status.node_info.machine_id).pop()?;
         Some((machine, own_system_uuid(node), address))
     });
     let identities: BTreeSet<_> = identities.collect();
-    nodes.iter().filter(is_silent).count() + 1 == nodes.len()
+    nodes.iter().filter(|node| is_lost(node)).count() + 1 == nodes.len()
         && identities.len() == 1
         && !identities.contains(&None)
 }

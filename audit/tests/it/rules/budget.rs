@@ -1,7 +1,8 @@
 use nodelife_audit::{Selection, Severity};
 use nodelife_core::object::{Autoscaler, BudgetStatus, IntOrString};
+use nodelife_core::snapshot::Snapshot;
 
-use super::cluster::{broken, delete, first_pod};
+use super::cluster::{broken, condition, delete, first_pod, healthy};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -122,18 +123,10 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-PDB-009",
         fires: |s| {
-            delete(s, "cart", 120);
-            first_pod(s, "cart")
-                .metadata
-                .finalizers
-                .push("example.com/backup".into());
+            held(s, 120);
         },
         silent: |s| {
-            delete(s, "cart", 30);
-            first_pod(s, "cart")
-                .metadata
-                .finalizers
-                .push("example.com/backup".into());
+            held(s, 30);
         },
     },
 ];
@@ -247,4 +240,30 @@ fn a_budget_is_judged_at_the_least_scale_of_its_autoscaler() {
             "{message}"
         );
     }
+}
+
+/// A pod that has ended and is being deleted, since so many seconds after its grace period.
+fn held(snapshot: &mut Snapshot, seconds: i64) {
+    delete(snapshot, "cart", seconds);
+    let pod = first_pod(snapshot, "cart");
+    pod.metadata.finalizers.push("example.com/backup".into());
+    pod.status.conditions[0].status = "False".into();
+}
+
+/// Its kubelet has to end it first: the pod would stay without the finalizer, too.
+#[test]
+fn a_finalizer_is_not_what_holds_a_pod_that_has_not_ended() {
+    let mut runs = healthy();
+    held(&mut runs, 120);
+    first_pod(&mut runs, "cart").status.conditions[0].status = "True".into();
+    assert!(!super::finds(&runs, "NL-PDB-009"));
+    assert!(super::finds(&runs, "NL-POD-002"));
+    let mut lost = healthy();
+    held(&mut lost, 120);
+    let on = first_pod(&mut lost, "cart").spec.node_name.clone();
+    let index = (lost.nodes.iter()).position(|node| node.metadata.name == on);
+    condition(&mut lost, index.unwrap(), "Ready", "Unknown", 600);
+    assert!(!super::finds(&lost, "NL-PDB-009"));
+    first_pod(&mut lost, "cart").status.phase = "Failed".into();
+    assert!(super::finds(&lost, "NL-PDB-009"));
 }
