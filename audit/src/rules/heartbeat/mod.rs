@@ -5,13 +5,17 @@ mod detector;
 use super::registration::{is_registered_anew, never_posted};
 use super::shutdown::is_out_of_service;
 use super::taint::{is_before, untainted};
-use crate::context::{LEASE_DURATION, belongs_to_node, requested};
+use crate::context::{LEASE_DURATION, belongs_to_node, is_lost, requested};
 use crate::failure::is_bound;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint::OUT_OF_SERVICE;
 use nodelife_core::zone::ZoneKey;
+
+/// How long a node may take to join. Between its attempts to make its lease, a new kubelet waits at
+/// most 7 s.
+const JOINING: i64 = 300;
 
 /// What to do about a kubelet that renews its lease alone.
 const POST_STATUS: &str = "Look for failed status updates in the kubelet's log. Possible causes: a \
@@ -315,7 +319,10 @@ fn not_ready<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
         None => "not ready: {reason}: {message}",
         Some(_) => "not ready for {seconds}: {reason}: {message}",
     };
+    // The network plugin and the kubelet's own checks need some minutes.
+    let is_new = context.age(&node.metadata).is_some_and(|age| age < JOINING);
     let found = FindingBuilder::node(node, says)
+        .severity_if(is_new, Severity::Info)
         .with("reason", &ready.reason)
         .with("message", Fact::quote(&ready.message))
         .with("seconds", since.map(Fact::seconds));
@@ -346,14 +353,9 @@ fn not_ready<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
 }
 
 fn no_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    /// A new kubelet waits at most 7 s between attempts; five minutes are enough.
-    const SETTLED: i64 = 300;
     let age = context.age(&node.metadata).unwrap_or(i64::MAX);
     // A kubelet that is dead, as NL-HB-002 says, makes none.
-    let is_lost = node
-        .condition("Ready")
-        .is_some_and(|ready| ready.status == "Unknown");
-    (age > SETTLED && !is_lost && context.lease(&node.metadata.name).is_none())
+    (age > JOINING && !is_lost(node) && context.lease(&node.metadata.name).is_none())
         .then(|| FindingBuilder::node(node, "kube-node-lease has no lease with the node's name"))
 }
 

@@ -517,3 +517,17 @@ fn a_silent_node_whose_lease_is_renewed_now_is_not_dead() {
     assert!(says.contains("no status for 30m"), "{says}");
     assert!(says.contains("renewed its lease") && !says.contains("delete"));
 }
+
+#[test]
+fn a_node_that_joins_is_not_ready_at_first() {
+    for (age, severity) in [(40, "info"), (3600, "error")] {
+        let mut snapshot = super::cluster::healthy();
+        condition(&mut snapshot, 0, "Ready", "False", 15);
+        snapshot.nodes[0].metadata.creation_timestamp = Some(ago(&snapshot, age));
+        let now = snapshot.taken_at.unwrap();
+        let audit = nodelife_audit::audit(&snapshot, &Default::default(), now);
+        let mut found = audit.findings.iter();
+        let found = found.find(|found| found.rule == *"NL-HB-003").unwrap();
+        assert_eq!(found.severity.as_str(), severity);
+    }
+}
