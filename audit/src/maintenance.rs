@@ -79,7 +79,12 @@ pub(crate) fn scheduled_condition(node: &Node) -> Option<&NodeCondition> {
 /// The taint that announces an event of the machine.
 pub(crate) fn scheduled_taint(node: &Node) -> Option<&Taint> {
     let mut taints = node.spec.taints.iter();
-    taints.find(|taint| SCHEDULED_TAINTS.contains(&taint.key.as_str()))
+    taints.find(|taint| is_scheduled(&taint.key))
+}
+
+/// Whether a taint with this key announces an event of the machine.
+pub(crate) fn is_scheduled(key: &str) -> bool {
+    SCHEDULED_TAINTS.contains(&key)
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 
 use super::CHECK_CONTROLLER;
 use crate::context::belongs_to_node;
+use crate::maintenance::is_scheduled;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
+use nodelife_core::machine::NodeMachine;
 use nodelife_core::object::{Node, NodeCondition, Taint};
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint::{
@@ -245,10 +247,21 @@ fn is_own(key: &str) -> bool {
         .any(|domain| key.contains(domain))
         && !key.contains("ClusterAutoscaler")
         && !is_startup(key)
+        && !is_scheduled(key)
 }
 
 fn wasted(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
-    let taints = node.spec.taints.iter();
+    /// A new node waits for its first pod.
+    const NEW: i64 = 900;
+    let is_new = |taint: &Taint| {
+        let since = taint.time_added.max(node.metadata.creation_timestamp);
+        since.is_some_and(|since| context.seconds_since(since) < NEW)
+    };
+    // A virtual node is empty until a pod asks for it.
+    if !NodeMachine::of(node).is_configurable() {
+        return;
+    }
+    let taints = node.spec.taints.iter().filter(|taint| !is_new(taint));
     for taint in taints.filter(|t| t.effect != PREFER_NO_SCHEDULE && is_own(&t.key)) {
         let tolerated = context.snapshot.pods.iter().any(|pod| {
             let mut tolerations = pod.spec.tolerations.iter();

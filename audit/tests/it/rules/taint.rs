@@ -42,11 +42,11 @@ pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-TNT-006",
         fires: |s| {
-            taint(s, 0, "example.com/gpu", "NoSchedule", 60);
+            taint(s, 0, "example.com/gpu", "NoSchedule", 3600);
             empty(s, 0);
         },
         silent: |s| {
-            taint(s, 0, "example.com/gpu", "NoSchedule", 60);
+            taint(s, 0, "example.com/gpu", "NoSchedule", 3600);
             empty(s, 0);
             let mut gpu = toleration("example.com/gpu", "Exists", None);
             gpu.effect = "NoSchedule".into();
@@ -130,4 +130,20 @@ fn a_node_that_is_being_deleted_says_for_how_long() {
         meta.finalizers = vec!["karpenter.sh/termination".into()].into();
         assert_eq!(super::finds(&snapshot, "NL-TNT-011"), found);
     }
+}
+
+#[test]
+fn a_node_may_be_empty_on_purpose() {
+    let empty = |key: &str, seconds| {
+        let mut snapshot = healthy();
+        taint(&mut snapshot, 0, key, "NoSchedule", seconds);
+        empty(&mut snapshot, 0);
+        snapshot
+    };
+    let leaves = empty("aws-node-termination-handler/spot-itn", 3600);
+    assert!(!super::finds(&leaves, "NL-TNT-006"));
+    assert!(!super::finds(&empty("example.com/gpu", 60), "NL-TNT-006"));
+    let mut away = empty("example.com/gpu", 3600);
+    super::cluster::label(&mut away, 0, "type", "virtual-kubelet");
+    assert!(!super::finds(&away, "NL-TNT-006"));
 }
