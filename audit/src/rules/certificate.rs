@@ -69,7 +69,8 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[Source::SigningRequests],
         title: "requests for kubelet client certificates are not approved",
         why: "A kubelet asks for a new certificate when 70 to 90 % of the old one's lifetime are \
-              over. Without the new one its node is lost when the old one expires.",
+              over. Without the new one its node is lost when the old one expires, and one that joins \
+              does not become ready.",
         fix: "Approve them (kubectl certificate approve), bind the group system:nodes to the \
               ClusterRole system:certificates.k8s.io:certificatesigningrequests:selfnodeclient, \
               and check the csrapproving controller in kube-controller-manager.",
@@ -120,8 +121,19 @@ fn pending(context: &Context<'_>, signer: &str, findings: &mut Findings<'_>) {
             let says = "pending for {age}, from {node}";
             let found =
                 FindingBuilder::object("CertificateSigningRequest", &request.metadata, says);
-            let found = found.on(node).with("node", Fact::name(node));
-            findings.push(found.with("age", Fact::seconds(age)));
+            let found = found.with("node", Fact::name(node));
+            let found = found.with("age", Fact::seconds(age));
+            findings.push(if request.spec.username.starts_with("system:node:") {
+                found.on(node)
+            } else {
+                // A node that joins has no certificate yet.
+                found.fix(
+                    "Approve them (kubectl certificate approve), and bind the group of the \
+                     bootstrap tokens, system:bootstrappers, to the ClusterRole \
+                     system:certificates.k8s.io:certificatesigningrequests:nodeclient. On \
+                     OpenShift, check cluster-machine-approver.",
+                )
+            });
         }
     }
 }

@@ -51,3 +51,18 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
 ];
+
+#[test]
+fn a_node_that_joins_has_no_certificate_to_renew() {
+    let fix = |user: &str| {
+        let mut snapshot = super::cluster::healthy();
+        let signer = "kubernetes.io/kube-apiserver-client-kubelet";
+        signing(&mut snapshot, signer, user, 1, 900);
+        let now = snapshot.taken_at.unwrap();
+        let audit = nodelife_audit::audit(&snapshot, &Default::default(), now);
+        let mut found = audit.findings.into_iter();
+        found.find(|found| found.rule == *"NL-CRT-009").unwrap().fix
+    };
+    assert!(fix("system:bootstrap:abcdef").contains(":nodeclient"));
+    assert!(fix("system:node:a").contains(":selfnodeclient"));
+}
