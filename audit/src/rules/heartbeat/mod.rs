@@ -2,6 +2,8 @@
 
 mod detector;
 
+use jiff::Timestamp;
+
 use super::registration::{is_registered_anew, never_posted};
 use super::shutdown::is_out_of_service;
 use super::taint::{is_before, untainted};
@@ -76,7 +78,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-HB-005",
         severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Leases, Source::Clock],
+        sources: &[Source::Nodes, Source::Leases],
         title: "the kubelet renews its lease but does not post its status",
         why: "A current lease is enough for the node to count as healthy. While the kubelet fails \
               to post its status, the node keeps its old conditions.",
@@ -395,7 +397,9 @@ fn status_silent<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
     /// `nodeStatusReportFrequency` (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
     const REPORT: i64 = 300;
     let renewed = context.lease(&node.metadata.name)?.spec.renew_time?;
-    let posted = node.condition("Ready")?.last_heartbeat_time?;
+    let posted = |node: &Node| node.condition("Ready")?.last_heartbeat_time;
+    // NL-HB-002 says it of a node that is Unknown.
+    let own = posted(node).filter(|_| !is_lost(node))?;
     let config = context.config(&node.metadata.name);
     let report = config
         .and_then(|config| config.node_status_report_frequency)
@@ -403,8 +407,13 @@ fn status_silent<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
     // The kubelet delays a report by up to half of its period.
     let limit = report * 3 / 2 + 60;
     let lease_age = context.seconds_by_clock_of(node, renewed);
-    let status_age = context.seconds_by_clock_of(node, posted);
-    (lease_age <= 40 && status_age > limit).then(|| {
+    let status_age = context.seconds_by_clock_of(node, own);
+    // The kubelet wrote both, by one clock. Files of nodes and of leases may be of different times.
+    let is_late = renewed.duration_since(own).as_secs() > limit;
+    let is_lately = |time: Timestamp| context.seconds_since(time) <= limit;
+    let are_of_one_time =
+        context.snapshot.has(Source::Clock) || context.nodes().filter_map(posted).any(is_lately);
+    (lease_age <= i64::from(LEASE_DURATION) && is_late && are_of_one_time).then(|| {
         let says = "the lease was renewed {secondsSinceRenewal} ago, but the status was posted \
                     {secondsSinceStatus} ago; the usual interval is {usualSeconds}";
         FindingBuilder::node(node, says)

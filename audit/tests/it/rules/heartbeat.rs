@@ -531,3 +531,18 @@ fn a_node_that_joins_is_not_ready_at_first() {
         assert_eq!(found.severity.as_str(), severity);
     }
 }
+
+/// The kubelet writes the times of its lease and of its status by one clock.
+#[test]
+fn a_status_that_is_not_posted_needs_no_clock_of_the_server() {
+    let mut snapshot = super::cluster::healthy();
+    heartbeat(&mut snapshot, 0, 3600);
+    let why = "the input has none".into();
+    snapshot.missing = [(nodelife_core::snapshot::Source::Clock, why)].into();
+    assert!(super::finds(&snapshot, "NL-HB-005"));
+    // Files of nodes and of leases that are of different times.
+    for index in 0..snapshot.nodes.len() {
+        heartbeat(&mut snapshot, index, 3600);
+    }
+    assert!(!super::finds(&snapshot, "NL-HB-005"));
+}
