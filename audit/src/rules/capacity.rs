@@ -159,11 +159,12 @@ fn usable((first, last): (u32, u32)) -> i64 {
 }
 
 /// Whether the network plugin says that it gives the node's pods other addresses than those of
-/// `spec.podCIDR`: OVN-Kubernetes, and Cilium, whose range is its own or a copy.
+/// `spec.podCIDR`: OVN-Kubernetes, Kube-OVN (from its Subnets), and Cilium, whose range is its own or a copy.
 fn has_range_of_plugin(node: &Node) -> bool {
     let annotations = &node.metadata.annotations;
     let cilium = annotations.get("network.cilium.io/ipv4-pod-cidr");
     annotations.contains_key("k8s.ovn.org/node-subnets")
+        || (annotations.keys()).any(|key| key.starts_with("ovn.kubernetes.io/"))
         || cilium.is_some_and(|range| *range != node.spec.pod_cidr)
 }
 

@@ -60,6 +60,7 @@ pub(super) const FIXTURES: &[Fixture] = &[
 fn a_range_that_the_network_plugin_does_not_use_is_not_too_small() {
     for key in [
         "k8s.ovn.org/node-subnets",
+        "ovn.kubernetes.io/allocated",
         "network.cilium.io/ipv4-pod-cidr",
     ] {
         let mut snapshot = super::cluster::healthy();

@@ -22,6 +22,10 @@ pub(super) const FIXTURES: &[Fixture] = &[
         silent: |s| {
             s.nodes[0].spec.provider_id = "aws:///a/i-1".into();
             s.nodes[1].spec.provider_id = "aws:///b/i-1".into();
+            // Redacted.
+            for node in &mut s.nodes[2..] {
+                node.spec.provider_id = "***HIDDEN***".into();
+            }
         },
     },
     Fixture {
