@@ -13,6 +13,7 @@ use nodelife_core::taint::{
     self, CONDITION_TAINTS, ConditionTaint, NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, SHUTDOWN,
     UNSCHEDULABLE,
 };
+use nodelife_core::text::Str;
 use nodelife_core::version::Version;
 use nodelife_core::zone::waits_for_taint;
 
@@ -170,9 +171,10 @@ fn taint_missing(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>
 
 fn taint_left(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
     for (wanted, condition, _) in contradictions(context, node, true) {
-        let says = match has_no_execute(node, wanted) {
-            true => "tainted {taint}:NoExecute, but {condition} is {status}",
-            false => "tainted {taint}, but {condition} is {status}",
+        let says = if has_no_execute(node, wanted) {
+            "tainted {taint}:NoExecute, but {condition} is {status}"
+        } else {
+            "tainted {taint}, but {condition} is {status}"
         };
         let found = FindingBuilder::node(node, says)
             .with("taint", wanted.key)
@@ -297,7 +299,7 @@ fn stuck_scale_down(context: &Context<'_>, node: &Node, findings: &mut Findings<
     if let Some(deleted) = node.metadata.deletion_timestamp {
         let lasts = context.seconds_since(deleted);
         if lasts > LONG {
-            let names = node.metadata.finalizers.iter().map(|name| name.as_str());
+            let names = node.metadata.finalizers.iter().map(Str::as_str);
             let found =
                 FindingBuilder::node(node, "being deleted for {seconds}, held by {finalizers}")
                     .with("finalizers", Fact::names(names));

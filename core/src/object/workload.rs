@@ -169,7 +169,7 @@ fn failures<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Condition>,
     Ok(conditions)
 }
 
-/// `autoscaling/v2` HorizontalPodAutoscaler, or the `keda.sh/v1alpha1` ScaledObject that makes one.
+/// `autoscaling/v2` HorizontalPodAutoscaler, or the `keda.sh/v1alpha1` `ScaledObject` that makes one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Autoscaler {
@@ -185,7 +185,7 @@ pub struct AutoscalerSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_replicas: Option<i32>,
     pub max_replicas: i32,
-    /// KEDA's ScaledObject alone has these two; absent means 0.
+    /// KEDA's `ScaledObject` alone has these two; absent means 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_replica_count: Option<i32>,
     /// Absent means 100.

@@ -61,13 +61,6 @@ spec:
   minReplicas: 2
   maxReplicas: 9
 ";
-    let keda = "apiVersion: keda.sh/v1alpha1
-kind: ScaledObject
-metadata: {name: web}
-spec:
-  scaleTargetRef: {name: web}
-";
-    let two = format!("{keda}  minReplicaCount: 2\n");
     let second = "apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata: {name: all}
@@ -116,13 +109,6 @@ spec: {maxUnavailable: 1, selector: {}}
             ),
         ),
         ("{}", "minAvailable: 1", autoscaler, None),
-        ("{}", "minAvailable: 1", &two, None),
-        (
-            "replicas: 3",
-            "minAvailable: 1",
-            keda,
-            Some("1 of 1 pods of Deployment web have to be healthy, so none can be evicted at the"),
-        ),
         (
             "replicas: 2",
             "maxUnavailable: 1",
@@ -136,24 +122,44 @@ spec: {maxUnavailable: 1, selector: {}}
             Some("budgets all and web select the same pods, those of web"),
         ),
     ] {
-        let replicas = replicas.replace("{}", "paused: false");
-        let flags = ["-o", "wide", "--fail-on", "warning"];
-        let text = audit(&chart(&replicas, budget, more), &flags);
-        let status = if told.is_some() { 3 } else { 0 };
-        let case = format!("{replicas}, {budget}: {text}");
-        assert!(text.starts_with(&format!("status: {status}\n")), "{case}");
-        match told {
-            Some(told) => assert!(text.contains(told), "{case}"),
-            None => assert!(
-                text.contains("no findings in the manifests, 2 rules checked"),
-                "{case}"
-            ),
-        }
-        assert!(
-            text.contains("not checked: the input has manifests, and no nodes"),
-            "{case}"
-        );
+        judge((replicas, budget, more), told);
     }
+}
+
+#[test]
+fn a_scaled_object_is_the_autoscaler_that_keda_makes_of_it() {
+    let keda = "apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: web}
+spec:
+  scaleTargetRef: {name: web}
+";
+    let two = format!("{keda}  minReplicaCount: 2\n");
+    judge(("{}", "minAvailable: 1", &two), None);
+    let told =
+        "1 of 1 pods of Deployment web have to be healthy, so none can be evicted at the least";
+    judge(("replicas: 3", "minAvailable: 1", keda), Some(told));
+}
+
+/// What is told of a chart with these replicas, this budget, and more.
+fn judge((replicas, budget, more): (&str, &str, &str), told: Option<&str>) {
+    let replicas = replicas.replace("{}", "paused: false");
+    let flags = ["-o", "wide", "--fail-on", "warning"];
+    let text = audit(&chart(&replicas, budget, more), &flags);
+    let status = if told.is_some() { 3 } else { 0 };
+    let case = format!("{replicas}, {budget}: {text}");
+    assert!(text.starts_with(&format!("status: {status}\n")), "{case}");
+    match told {
+        Some(told) => assert!(text.contains(told), "{case}"),
+        None => assert!(
+            text.contains("no findings in the manifests, 2 rules checked"),
+            "{case}"
+        ),
+    }
+    assert!(
+        text.contains("not checked: the input has manifests, and no nodes"),
+        "{case}"
+    );
 }
 
 #[test]

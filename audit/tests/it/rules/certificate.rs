@@ -59,7 +59,7 @@ fn a_node_that_joins_has_no_certificate_to_renew() {
         let signer = "kubernetes.io/kube-apiserver-client-kubelet";
         signing(&mut snapshot, signer, user, 1, 900);
         let now = snapshot.taken_at.unwrap();
-        let audit = nodelife_audit::audit(&snapshot, &Default::default(), now);
+        let audit = nodelife_audit::audit(&snapshot, &nodelife_audit::Selection::default(), now);
         let mut found = audit.findings.into_iter();
         found.find(|found| found.rule == *"NL-CRT-009").unwrap().fix
     };

@@ -504,7 +504,7 @@ fn a_silent_node_whose_lease_is_renewed_now_is_not_dead() {
     condition(&mut snapshot, 0, "Ready", "Unknown", 1800);
     let found = |snapshot: &Snapshot| {
         let now = snapshot.taken_at.unwrap();
-        let audit = nodelife_audit::audit(snapshot, &Default::default(), now);
+        let audit = nodelife_audit::audit(snapshot, &nodelife_audit::Selection::default(), now);
         let mut found = audit.findings.into_iter();
         let found = found.find(|found| found.rule == *"NL-HB-002").unwrap();
         format!("{} {}", found.message, found.fix)
@@ -525,7 +525,7 @@ fn a_node_that_joins_is_not_ready_at_first() {
         condition(&mut snapshot, 0, "Ready", "False", 15);
         snapshot.nodes[0].metadata.creation_timestamp = Some(ago(&snapshot, age));
         let now = snapshot.taken_at.unwrap();
-        let audit = nodelife_audit::audit(&snapshot, &Default::default(), now);
+        let audit = nodelife_audit::audit(&snapshot, &nodelife_audit::Selection::default(), now);
         let mut found = audit.findings.iter();
         let found = found.find(|found| found.rule == *"NL-HB-003").unwrap();
         assert_eq!(found.severity.as_str(), severity);
