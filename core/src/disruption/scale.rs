@@ -358,7 +358,7 @@ mod tests {
         #[test]
         fn a_scale_is_refused_where_the_controller_allows_nothing(
             spec in specs(),
-            (least, most) in (0..6i32, 0..12i32).prop_map(|(least, more)| (least, least + more)),
+            (least, most) in (0..6i32, 1..12i32).prop_map(|(least, more)| (least, least + more)),
             replicas in 0..4i32,
         ) {
             let budget = of(spec);
