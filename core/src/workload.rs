@@ -154,13 +154,6 @@ impl Workload {
         }
     }
 
-    /// Whether it has made all of its pods, from its present template.
-    pub fn is_complete(&self) -> bool {
-        let all = Some(self.replicas());
-        let updated = self.status.updated_replicas;
-        self.status.replicas == all && (updated.is_none() || updated == all)
-    }
-
     /// `spec.replicas`: the API server writes 1 where a manifest says nothing.
     pub fn replicas(&self) -> i32 {
         self.spec.replicas.unwrap_or(1)

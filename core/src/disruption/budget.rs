@@ -239,25 +239,7 @@ impl Budget {
         self.refuses_all(pods, scale_of(pods, workloads, Workload::replicas)?)
     }
 
-    /// How many pods it needs and how many it selects, where it needs more than these: it expects all
-    /// pods of their controllers (`getExpectedScale`), and counts the selected ones alone
-    /// (`countHealthyPods`). None while a controller still makes pods, which it may select too.
-    pub(super) fn selects_too_few(
-        &self,
-        pods: &[&Pod],
-        workloads: &Workloads,
-    ) -> Option<(i32, i32)> {
-        let is_complete = |pod: &&Pod| workloads.scaler(pod).is_none_or(Workload::is_complete);
-        if self.spec.counts_present_pods() || !pods.iter().all(is_complete) {
-            return None;
-        }
-        let scale = scale_of(pods, workloads, Workload::replicas).ok()?;
-        let needed = self.spec.desired(scale).ok()?;
-        let selected = to_i32(pods.len());
-        (selected < scale && selected <= needed).then_some((needed, selected))
-    }
-
-    /// The same as [`Budget::never_allows`] at this scale of the pods' controllers.
+    /// The same at this scale of the pods' controllers.
     ///
     /// An integer `minAvailable` counts the pods that are there at this moment, surge and finished
     /// ones included, so `expectedPods` itself does not tell.

@@ -278,7 +278,7 @@ impl Budget {
             return None;
         }
         match self.never_allows(pods, workloads) {
-            Ok(never) => never.or_else(|| self.selects_too_few(pods, workloads)),
+            Ok(never) => never,
             Err(CountError::Unread { .. }) if !self.spec.counts_present_pods() => {
                 self.refuses_by_status()
             }

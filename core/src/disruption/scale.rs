@@ -110,15 +110,6 @@ impl Budget {
         workloads: &Workloads,
     ) -> Result<Option<Scaling>, CountError> {
         let present = scale_of(pods, workloads, Workload::replicas)?;
-        if let Some((_, selected)) = self.selects_too_few(pods, workloads) {
-            return Ok(Some(Scaling {
-                allows: false,
-                says: format!(
-                    "it expects all {present} pods of their controllers and selects only {selected} \
-                     of them: have it select all, or set minAvailable to a number"
-                ),
-            }));
-        }
         let (least, most) = scales_of(pods, workloads, &workloads.autoscalers)?;
         if (least, most) == (present, present) {
             return Ok(None);

@@ -183,35 +183,3 @@ fn a_budget_that_counts_controllers_never_allows_bare_pods_to_go() {
         assert_eq!(found, never, "{name}");
     }
 }
-
-#[test]
-fn a_budget_over_a_part_of_a_workload_never_allows() {
-    let mut set = workload(WorkloadKind::StatefulSet, "web", 3);
-    set.status.replicas = Some(3);
-    let mut part = budget("b", 0, 1, 2);
-    part.spec = most("1");
-    part.status.expected_pods = 3;
-    let refused = |set: &crate::object::Workload, selected: usize| {
-        let mut pods = pods(selected);
-        for pod in &mut pods {
-            pod.metadata.owner_references = vec![owner("apps/v1", "StatefulSet", "web")].into();
-        }
-        let pods: Vec<&Pod> = pods.iter().collect();
-        let workloads = listed([set.clone()]);
-        let scaling = part.scaling(&pods, &workloads).unwrap();
-        let says = scaling.map(|scaling| scaling.says);
-        (part.refuses_at_scale(&pods, &workloads), says)
-    };
-    let (never, says) = refused(&set, 1);
-    assert_eq!(never, Some((2, 1)));
-    let says = says.unwrap_or_default();
-    assert!(says.starts_with("it expects all 3 pods of their controllers and selects only 1"));
-    assert_eq!(refused(&set, 2).0, Some((2, 2)));
-    assert_eq!(refused(&set, 3).0, None);
-    // Its new pods may have the labels.
-    set.status.updated_replicas = Some(1);
-    assert_eq!(refused(&set, 1), (None, None));
-    set.status.updated_replicas = Some(3);
-    set.status.replicas = Some(2);
-    assert_eq!(refused(&set, 1), (None, None));
-}

@@ -144,9 +144,6 @@ pub struct WorkloadStatus {
     pub replicas: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
-    /// How many pods are of the present template; absent where the kind keeps no count, and for none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub updated_replicas: Option<i32>,
     /// How many pods of a Job have failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<i32>,

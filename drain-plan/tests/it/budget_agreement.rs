@@ -124,10 +124,6 @@ impl Cluster {
             workload.metadata.namespace = NAMESPACE.into();
             workload.metadata.name = name.clone();
             workload.metadata.uid = name.clone();
-            if matches!(controller, Controller::StatefulSet) {
-                // The budget does not select those that are not among these pods.
-                workload.status.replicas = Some(replicas);
-            }
             if matches!(controller, Controller::CustomSet) {
                 let above = reference("example.com/v1", "Cluster", &"above".into());
                 workload.metadata.owner_references = vec![above].into();

@@ -15,11 +15,7 @@ static TEMPLATE: [Field; 1] = [field(2, "spec", Kind::Message(&TEMPLATE_SPEC))];
 
 static TEMPLATE_SPEC: [Field; 1] = [field(10, "nodeName", Text)];
 
-static DEPLOYMENT_STATUS: [Field; 3] = [
-    field(2, "replicas", Int),
-    field(3, "updatedReplicas", Int),
-    field(7, "readyReplicas", Int),
-];
+static DEPLOYMENT_STATUS: [Field; 2] = [field(2, "replicas", Int), field(7, "readyReplicas", Int)];
 
 pub(crate) static REPLICA_SET: [Field; 3] = object(&DEPLOYMENT_SPEC, &REPLICA_SET_STATUS);
 
@@ -39,11 +35,8 @@ static CONDITION: [Field; 4] = [
 
 pub(crate) static STATEFUL_SET: [Field; 3] = object(&DEPLOYMENT_SPEC, &STATEFUL_SET_STATUS);
 
-static STATEFUL_SET_STATUS: [Field; 3] = [
-    shown(2, "replicas", Int),
-    field(3, "readyReplicas", Int),
-    field(5, "updatedReplicas", Int),
-];
+static STATEFUL_SET_STATUS: [Field; 2] =
+    [shown(2, "replicas", Int), field(3, "readyReplicas", Int)];
 
 pub(crate) static DAEMON_SET: [Field; 2] = with_spec(&DAEMON_SET_SPEC);
 
