@@ -322,7 +322,8 @@ fn not_ready<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
         Some(_) => "not ready for {seconds}: {reason}: {message}",
     };
     // The network plugin and the kubelet's own checks need some minutes.
-    let is_new = context.age(&node.metadata).is_some_and(|age| age < JOINING);
+    let is_new = context.age(&node.metadata).is_some_and(|age| age < JOINING)
+        && since.is_none_or(|lasts| lasts < JOINING);
     let found = FindingBuilder::node(node, says)
         .severity_if(is_new, Severity::Info)
         .with("reason", &ready.reason)
