@@ -180,7 +180,12 @@ fn taint_left(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
             .with("taint", wanted.key)
             .with("condition", wanted.condition)
             .with("status", &condition.status);
-        findings.push(found);
+        // It has to give way to the other taint, not to none.
+        findings.push(if wanted.condition == "Ready" && !node.is_ready() {
+            found.fix(CHECK_CONTROLLER)
+        } else {
+            found
+        });
     }
 }
 

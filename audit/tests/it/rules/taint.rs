@@ -115,7 +115,11 @@ fn a_taint_of_ready_is_left_with_no_execute_too() {
     taint(&mut snapshot, 0, key, "NoExecute", 9000);
     assert!(super::finds(&snapshot, "NL-TNT-002"));
     condition(&mut snapshot, 0, "Ready", "Unknown", 900);
-    assert!(super::finds(&snapshot, "NL-TNT-002"), "it is swapped");
+    let now = snapshot.taken_at.unwrap();
+    let audit = nodelife_audit::audit(&snapshot, &nodelife_audit::Selection::default(), now);
+    let mut found = audit.findings.iter();
+    let found = found.find(|found| found.rule == *"NL-TNT-002").unwrap();
+    assert!(found.fix.contains("controller-manager"), "it is swapped");
     condition(&mut snapshot, 0, "Ready", "False", 900);
     assert!(!super::finds(&snapshot, "NL-TNT-002"));
 }
