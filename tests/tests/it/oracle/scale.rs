@@ -75,16 +75,25 @@ fn a_write_is_told_where_a_scale_of_the_autoscalers_allows_no_eviction() {
             group.replicas = group.replicas.max(1);
         }
     }
-    let cases: Vec<BudgetCase> = worlds
-        .iter()
-        .flat_map(|world| world.scales().into_iter().map(|scale| world.case(&scale)))
-        .collect();
-    let answers: Vec<BudgetAnswer> = oracle::ask("budget", &cases).unwrap();
-    let mut answers = answers.into_iter();
     let mut told = [0; 2];
-    for world in &worlds {
-        let scales = world.scales();
-        let answers = answers.by_ref().take(scales.len());
+    // All of them at once would take gigabytes.
+    let answered = worlds.chunks(1_000).flat_map(|worlds| {
+        let scales = worlds.iter().map(|world| (world, world.scales()));
+        let scales: Vec<_> = scales.collect();
+        let cases = scales.iter().flat_map(|(world, scales)| {
+            let cases = scales.iter().map(|scale| world.case(scale));
+            cases.collect::<Vec<BudgetCase>>()
+        });
+        let cases: Vec<BudgetCase> = cases.collect();
+        let answers: Vec<BudgetAnswer> = oracle::ask("budget", &cases).unwrap();
+        let mut answers = answers.into_iter();
+        let answered = scales.into_iter().map(|(world, scales)| {
+            let answers: Vec<_> = answers.by_ref().take(scales.len()).collect();
+            (world, scales, answers)
+        });
+        answered.collect::<Vec<_>>()
+    });
+    for (world, scales, answers) in answered {
         let refused: Vec<bool> = scales
             .iter()
             .zip(answers)
