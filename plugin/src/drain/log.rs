@@ -1,10 +1,12 @@
 //! Progress log of a drain: one line for each change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_core::format;
+use nodelife_core::node_marks::CordonOwner;
+use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainEnd, DrainStatus, Level, Progress, Reporter};
 use nodelife_drain_plan::{
@@ -148,18 +150,24 @@ impl<'a> ProgressLog<'a> {
     }
 
     /// What a drain has done, and the command that takes it back.
-    fn print_sum(&mut self, machine: &DrainMachine) {
+    fn print_sum(&mut self, machine: &DrainMachine, before: &[Node]) {
         const NAMED: usize = 5;
         let nodes = machine.nodes().map(|(name, _)| name.as_str());
-        let nodes: Vec<&str> = nodes.filter(|node| machine.is_drained(node)).collect();
+        let mut nodes: Vec<&str> = nodes.filter(|node| machine.is_drained(node)).collect();
         let pods = machine.pods();
         let evicted = pods.filter(|pod| machine.outcome(pod) == Outcome::Evicted);
         let evicted = format::count(evicted.count(), "pod");
         if nodes.len() > 1 {
-            let nodes = nodes.len();
+            let count = nodes.len();
             self.printer
-                .note(format_args!("{nodes} nodes drained: {evicted} evicted"));
+                .note(format_args!("{count} nodes drained: {evicted} evicted"));
         }
+        // `--undo` leaves a node cordoned that somebody else had cordoned.
+        let others = before
+            .iter()
+            .filter(|node| node.spec.unschedulable && CordonOwner::of(node).is_none());
+        let others: BTreeSet<&str> = others.map(|node| node.metadata.name.as_str()).collect();
+        nodes.retain(|node| !others.contains(node));
         let names = match nodes.as_slice() {
             [] => return,
             few if few.len() <= NAMED => few.join(" "),
@@ -237,7 +245,7 @@ impl Reporter for ProgressLog<'_> {
         }
         if end.status == DrainStatus::Done {
             if !machine.pods_are_named() {
-                self.print_sum(machine);
+                self.print_sum(machine, nodes);
             }
             return;
         }

@@ -62,6 +62,13 @@ async fn each_node_is_cordoned_when_its_drain_starts() {
         "2 nodes drained: 1 pod evicted\nto undo: kubectl nodelife drain {first} {second} --undo\n"
     );
     assert!(output.stderr.ends_with(&sum), "{}", output.stderr);
+    // `--undo` would leave a node cordoned that somebody else had cordoned.
+    let third = env.node("c");
+    let cordoned = NodeFixture::new(&third).patch(json!({"spec": {"unschedulable": true}}));
+    cordoned.create(env.namespace.client()).await.unwrap();
+    let output = env.drain(&[&third]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert!(!output.stderr.contains("to undo"), "{}", output.stderr);
     assert!(env.is_cordoned(&second).await);
     assert!(!waits(&env, &second).await);
     env.check(&[held]).await;
