@@ -398,7 +398,7 @@ fn check(round: &Round, done: &[Done], changes: &BTreeMap<u64, (String, bool, Ti
         );
     }
     for ((case, nodes), done) in round.cases.iter().zip(GROUPS).zip(done) {
-        let mut before: Option<(&str, Timestamp)> = None;
+        let mut begun: Vec<(&str, Timestamp)> = Vec::new();
         let went = changes
             .iter()
             .filter(|(_, (node, is_out, _))| *is_out && nodes.contains(&node.as_str()));
@@ -407,6 +407,8 @@ fn check(round: &Round, done: &[Done], changes: &BTreeMap<u64, (String, bool, Ti
             assert!(done.opens <= Some(*at), "before its window: {wrong}");
             let may = !case.needs_approval || done.approved.is_some_and(|at| at < *version);
             assert!(may, "before its approval: {wrong}");
+            // One whose plan changed is given back, and cordoned again when that plan is approved.
+            let before = begun.iter().rfind(|(other, _)| other != node).copied();
             let earlier = before.and_then(|(node, _)| done.nodes.get(node));
             // One that budgets hold up for a minute makes way: it ends later, and its gate is asked then;
             // or not at all, where the gate of the next one fails.
@@ -429,7 +431,7 @@ fn check(round: &Round, done: &[Done], changes: &BTreeMap<u64, (String, bool, Ti
             } else {
                 assert_eq!(before, None, "beside the one before: {wrong}");
             }
-            before = nodes.iter().find(|one| *one == node).map(|one| (*one, *at));
+            begun.push((node, *at));
         }
     }
 }
