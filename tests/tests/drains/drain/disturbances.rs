@@ -288,12 +288,9 @@ impl Disturbed {
             self.env.kill_controller().await;
             return "the controller was killed".to_owned();
         }
-        let signals = [
-            Signal::SIGKILL,
-            Signal::SIGTERM,
-            Signal::SIGINT,
-            Signal::SIGHUP,
-        ];
+        // Not SIGINT: where the tests are a shell's background job, a drain that has just been
+        // started ignores it.
+        let signals = [Signal::SIGKILL, Signal::SIGTERM, Signal::SIGHUP];
         let signal = signals[self.random.usize(0..signals.len())];
         if let Some(drain) = &self.drain
             && drain.id().is_some()
