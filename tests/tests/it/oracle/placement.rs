@@ -27,7 +27,7 @@ const PLUGINS: [&str; 8] = [
 
 #[test]
 fn pods_fit_where_the_scheduler_takes_them() {
-    let wanted = seed::cases(100_000);
+    let wanted = seed::cases(30_000);
     // Between three and four nodes stay in a cluster, on average.
     let worlds: Vec<World> = seed::draw(wanted / (3 * ASKING), &any::<u64>())
         .into_iter()

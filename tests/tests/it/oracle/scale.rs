@@ -64,7 +64,7 @@ fn never_is_said_where_no_scale_of_the_autoscalers_allows_an_eviction() {
 /// and of its autoscaler.
 #[test]
 fn a_write_is_told_where_a_scale_of_the_autoscalers_allows_no_eviction() {
-    let mut worlds = seed::draw(seed::cases(10_000), &world());
+    let mut worlds = seed::draw(seed::cases(2_500), &world());
     for group in worlds.iter_mut().flat_map(|world| &mut world.groups) {
         // Their scales count as those of a ReplicaSet, which is what the oracle gets.
         if group.kind == WorkloadKind::ReplicationController {

@@ -26,7 +26,7 @@ use engine::Decision;
 use random::Random;
 
 /// Requests to NodeRestriction, and to DefaultTolerationSeconds in the proportion of their rules.
-const CASES: usize = 100_000;
+const CASES: usize = 40_000;
 /// Certificate requests alone.
 const SIGNING_CASES: usize = 10_000;
 /// Asked at once: a bound on what lies in memory.

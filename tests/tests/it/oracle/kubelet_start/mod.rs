@@ -51,7 +51,7 @@ fn a_kubelet_starts_as_its_own_code_says() {
 /// What `audit -f` does with a file, from its text on.
 #[test]
 fn a_kubelet_reads_the_text_of_a_file_as_its_own_code_says() {
-    let count = seed::cases(100_000);
+    let count = seed::cases(20_000);
     let mut kubelet = KubeletStart::run().unwrap();
     let mut starting = 0;
     let texts = seed::draw(count, &file::text(target()));
