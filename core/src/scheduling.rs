@@ -23,7 +23,7 @@ use crate::request::{self, Amounts, ByContainers};
 use crate::taint::{self, NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE, UNSCHEDULABLE};
 use crate::text::Str;
 use neighbours::{Near, anti_affinity, is_wide};
-use spread::Spread;
+use spread::{Before, Spread};
 
 /// Billionths, by resource.
 type Room = BTreeMap<Str, i128>;
@@ -35,7 +35,8 @@ pub struct Placement<'a> {
     given: Vec<Candidate<'a>>,
     /// Where these and the drained nodes are among all.
     apart: BTreeSet<usize>,
-    drained: Vec<&'a Node>,
+    /// Where the drained nodes are among all.
+    drained: Vec<usize>,
     /// The UIDs of the pods that have left them.
     left: BTreeSet<&'a Str>,
     /// The pods whose replacements were put on a node.
@@ -61,13 +62,15 @@ struct Cluster<'a> {
     is_wide: bool,
     /// By namespace and name of their claim.
     volumes: BTreeMap<(&'a str, &'a str), &'a PersistentVolume>,
+    /// How the pods of a workload are spread, by the UID of its controller.
+    spreads: BTreeMap<&'a str, Before<'a>>,
 }
 
 #[derive(Clone, Debug)]
 struct Candidate<'a> {
     node: &'a Node,
     free: Rc<Room>,
-    pods: usize,
+    pods: Rc<[&'a Pod]>,
     /// The ports that are taken.
     ports: Vec<&'a HostPort>,
     /// How many pods it takes, where it says so.
@@ -194,7 +197,7 @@ impl<'a> Placement<'a> {
             Some(((claim.namespace.as_str(), claim.name.as_str()), volume))
         });
         let names = hosts.iter().map(|host| &*host.node.metadata.name);
-        let cluster = Cluster {
+        let mut cluster = Cluster {
             by_name: names.zip(0..).collect(),
             hosts,
             requests,
@@ -202,7 +205,9 @@ impl<'a> Placement<'a> {
             pods: by_namespace,
             averse,
             volumes: volumes.collect(),
+            spreads: BTreeMap::new(),
         };
+        cluster.count_spreads(pods);
         let all = Self {
             given: Vec::new(),
             apart: BTreeSet::new(),
@@ -220,10 +225,9 @@ impl<'a> Placement<'a> {
         let mut rest = self.clone();
         for name in drained {
             if let Some(place) = self.cluster.by_name.get(&**name)
-                && let Some(host) = self.cluster.hosts.get(*place)
                 && rest.apart.insert(*place)
             {
-                rest.drained.push(host.node);
+                rest.drained.push(*place);
             }
         }
         rest
@@ -243,6 +247,11 @@ impl<'a> Placement<'a> {
                     Some(host)
                 })
         })
+    }
+
+    fn drained(&self) -> impl Iterator<Item = &Candidate<'a>> {
+        let places = self.drained.iter();
+        places.filter_map(|place| self.cluster.hosts.get(*place))
     }
 
     /// Finds a place for the replacement of `pod`, and holds it for what comes after.
@@ -376,8 +385,12 @@ impl<'a> Placement<'a> {
         let before = among.range::<str, _>((only, only));
         let before = before.flat_map(|(_, pods)| pods).copied();
         let before = before.map(|(node, pod)| {
-            let mut drained = self.drained.iter();
-            (node, pod, drained.any(|other| std::ptr::eq(*other, node)))
+            let mut drained = self.drained();
+            (
+                node,
+                pod,
+                drained.any(|other| std::ptr::eq(other.node, node)),
+            )
         });
         let before =
             before.filter(|(_, pod, leaves)| !leaves || !self.left.contains(&pod.metadata.uid));
@@ -425,7 +438,7 @@ impl<'a> Candidate<'a> {
         let mut host = Self {
             node,
             free: Rc::new(free),
-            pods: pods.len(),
+            pods: pods.into(),
             ports: pods.iter().flat_map(|pod| ports(pod)).collect(),
             most: most.and_then(|text| Quantity::parse(text).ok()?.value()),
             rank: (Reverse(0), place),
@@ -478,7 +491,7 @@ impl<'a> Candidate<'a> {
         if let Some(port) = ports(pod).find(is_taken) {
             return Some(Reason::Port(port.host_port));
         }
-        let count = self.pods + moved.len();
+        let count = self.pods.len() + moved.len();
         let is_full = |most| i64::try_from(count).is_ok_and(|count| count >= most);
         if self.most.is_some_and(is_full) {
             return Some(Reason::Full);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Placement, likes, minds};
+use super::{Cluster, Placement, likes, minds};
 use crate::object::{LabelSelector, Node, Pod, SpreadConstraint};
 use crate::taint::{self, NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE};
 
@@ -15,47 +15,130 @@ pub(super) struct Spread<'p> {
     itself: usize,
 }
 
+/// By the value of the label: how many nodes count, and how many of their pods.
+type Domains<'a> = BTreeMap<&'a str, (isize, isize)>;
+
+/// What was there before for each constraint of a pod, and of those like it.
+#[derive(Debug)]
+pub(super) struct Before<'a>(&'a Pod, Vec<Domains<'a>>);
+
 impl<'a> Placement<'a> {
     /// The constraints of `pod` without which it is not scheduled. `moved`: the pods that were moved
     /// count. Those that have not left a drained node yet count there: its domain remains.
     pub(super) fn spreads(&self, pod: &'a Pod, moved: bool) -> Vec<Spread<'a>> {
-        let constraints = pod.spec.topology_spread_constraints.iter();
-        let constraints = constraints.flat_map(|all| all.iter());
-        let hard: Vec<&SpreadConstraint> = constraints
-            .filter(|constraint| constraint.when_unsatisfiable == "DoNotSchedule")
-            .collect();
-        let has_keys = |node: &Node| {
-            let mut hard = hard.iter();
-            hard.all(|one| node.metadata.labels.contains_key(one.topology_key.as_str()))
+        let owner = pod.metadata.controller();
+        let known = owner.and_then(|owner| self.cluster.spreads.get(&*owner.uid));
+        let before = match known {
+            Some(Before(other, domains)) if are_alike(pod, other) => domains.clone(),
+            _ => self.cluster.domains(pod),
         };
-        let count = |constraint: &'a SpreadConstraint| {
-            let domain = |node: &'a Node, leaves| {
-                let value = node.metadata.labels.get(constraint.topology_key.as_str())?;
-                (has_keys(node) && counts(constraint, pod, node, leaves)).then_some(value.as_str())
-            };
-            let hosts = self.hosts().filter_map(|host| domain(host.node, false));
-            let drained = self.drained.iter().filter_map(|node| domain(node, true));
-            let mut domains: BTreeMap<&str, usize> =
-                hosts.chain(drained).map(|domain| (domain, 0)).collect();
-            for (node, other, leaves) in
-                self.others(&self.cluster.pods, Some(&pod.metadata.namespace), moved)
-            {
-                if !other.is_terminating()
-                    && !selects_all(constraint, pod)
-                    && selects(constraint, pod, other)
-                    && let Some(domain) = domain(node, leaves)
-                {
-                    *domains.entry(domain).or_default() += 1;
+        let spreads = hard(pod).zip(before).map(|(constraint, mut domains)| {
+            let question = Question(constraint, pod);
+            for host in self.drained() {
+                let left = |pod: &&Pod| self.left.contains(&pod.metadata.uid);
+                if let Some(domain) = question.domain(host.node, false) {
+                    let (nodes, pods) = domains.entry(domain).or_default();
+                    *nodes -= 1;
+                    *pods -= question.count(host.pods.iter().copied());
+                }
+                if let Some(domain) = question.domain(host.node, true) {
+                    let (nodes, pods) = domains.entry(domain).or_default();
+                    *nodes += 1;
+                    *pods += question.count(host.pods.iter().copied().filter(|pod| !left(pod)));
                 }
             }
+            for (node, other) in self.moved.iter().filter(|_| moved) {
+                if let Some(domain) = question.domain(node, false) {
+                    domains.entry(domain).or_default().1 += question.count([*other]);
+                }
+            }
+            domains.retain(|_, (nodes, _)| *nodes > 0);
+            let pods = domains.into_iter();
+            let pods = pods.map(|(domain, (_, pods))| (domain, pods.try_into().unwrap_or(0)));
             Spread {
                 constraint,
-                domains,
+                domains: pods.collect(),
                 itself: usize::from(selects(constraint, pod, pod)),
             }
-        };
-        hard.iter().map(|constraint| count(constraint)).collect()
+        });
+        spreads.collect()
     }
+}
+
+impl<'a> Cluster<'a> {
+    /// Counts once for each workload: a plan asks for each of its pods.
+    pub(super) fn count_spreads(&mut self, pods: &'a [Pod]) {
+        for pod in pods.iter().filter(|pod| hard(pod).next().is_some()) {
+            if let Some(owner) = pod.metadata.controller()
+                && !self.spreads.contains_key(&*owner.uid)
+            {
+                let before = Before(pod, self.domains(pod));
+                self.spreads.insert(&owner.uid, before);
+            }
+        }
+    }
+
+    /// For each constraint of the pod, before anything is drained.
+    fn domains(&self, pod: &Pod) -> Vec<Domains<'a>> {
+        let neighbours = self.pods.get(&*pod.metadata.namespace);
+        let domains = hard(pod).map(|constraint| {
+            let question = Question(constraint, pod);
+            let mut domains = Domains::new();
+            let hosts = self.hosts.iter();
+            for domain in hosts.filter_map(|host| question.domain(host.node, false)) {
+                domains.entry(domain).or_default().0 += 1;
+            }
+            for (node, other) in neighbours.into_iter().flatten() {
+                if let Some(domain) = question.domain(node, false) {
+                    domains.entry(domain).or_default().1 += question.count([*other]);
+                }
+            }
+            domains
+        });
+        domains.collect()
+    }
+}
+
+/// A constraint and its pod.
+#[derive(Clone, Copy)]
+struct Question<'p>(&'p SpreadConstraint, &'p Pod);
+
+impl Question<'_> {
+    /// Where a node and its pods count, if they do; `leaves`: it is cordoned by the time.
+    fn domain(self, node: &Node, leaves: bool) -> Option<&str> {
+        let labels = &node.metadata.labels;
+        let value = labels.get(&*self.0.topology_key)?;
+        let has_keys = hard(self.1).all(|one| labels.contains_key(&*one.topology_key));
+        (has_keys && counts(self.0, self.1, node, leaves)).then_some(&**value)
+    }
+
+    fn count<'p>(self, pods: impl IntoIterator<Item = &'p Pod>) -> isize {
+        let counts = |other: &&Pod| {
+            selects(self.0, self.1, other)
+                && !other.is_terminating()
+                && !selects_all(self.0, self.1)
+        };
+        pods.into_iter().filter(counts).map(|_| 1).sum()
+    }
+}
+
+/// The constraints of a pod without which it is not scheduled.
+fn hard(pod: &Pod) -> impl Iterator<Item = &SpreadConstraint> {
+    let constraints = pod.spec.topology_spread_constraints.iter();
+    let constraints = constraints.flat_map(|all| all.iter());
+    constraints.filter(|constraint| constraint.when_unsatisfiable == "DoNotSchedule")
+}
+
+/// Whether the constraints of two pods of a namespace mean the same nodes and pods.
+fn are_alike(pod: &Pod, other: &Pod) -> bool {
+    let (spec, others) = (&pod.spec, &other.spec);
+    let mut keys = hard(pod).flat_map(|constraint| &constraint.match_label_keys);
+    pod.metadata.namespace == other.metadata.namespace
+        && spec.topology_spread_constraints == others.topology_spread_constraints
+        && spec.tolerations == others.tolerations
+        && spec.node_selector == others.node_selector
+        && spec.affinity == others.affinity
+        && keys.all(|key| pod.metadata.labels.get(&**key) == other.metadata.labels.get(&**key))
 }
 
 impl Spread<'_> {
