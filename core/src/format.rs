@@ -75,9 +75,11 @@ pub fn count(number: usize, noun: &str) -> String {
 }
 
 /// `pod` for one, else `pods`.
-pub fn plural(number: usize, noun: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{noun}{s}")
+pub fn plural(number: impl TryInto<i64>, noun: &str) -> String {
+    match number.try_into() {
+        Ok(1) => noun.to_owned(),
+        _ => format!("{noun}s"),
+    }
 }
 
 #[cfg(test)]

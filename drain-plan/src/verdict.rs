@@ -2,7 +2,7 @@
 
 use super::behavior::BehaviorSource;
 use nodelife_core::disruption::{BudgetKey, BudgetName, EvictionDecision, Scaling};
-use nodelife_core::format::join;
+use nodelife_core::format::{join, plural};
 use nodelife_core::text::Str;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,7 +125,7 @@ pub enum Impossible {
     #[error("selected by {}; the eviction API supports only one", several(.0))]
     SeveralBudgets(Vec<BudgetName>),
     /// The budget wants as many pods as there can be.
-    #[error("budget {budget} ({spec}) needs {needs} healthy pods of {most}: {}",
+    #[error("budget {budget} ({spec}) needs {needs} {} of {most}: {}", plural(*needs, "healthy pod"),
             .scaling.as_ref().map_or(AT_THIS_SCALE, |scaling| &scaling.says))]
     NeverAllows {
         budget: BudgetKey,

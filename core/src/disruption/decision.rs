@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::budget::{BudgetKey, Budgets, CountError};
+use crate::format::plural;
 use crate::object::{
     Budget, BudgetStatus, OwnerReference, Pod, UnhealthyPodEvictionPolicy, WorkloadKind,
 };
@@ -142,7 +143,8 @@ impl fmt::Display for BudgetRefusal {
                 unready,
                 owner,
             } => {
-                write!(f, "needs {needs} healthy pods and has {has} of {expected}")?;
+                let pods = plural(*needs, "healthy pod");
+                write!(f, "needs {needs} {pods} and has {has} of {expected}")?;
                 match uncounted {
                     _ if has <= needs => {}
                     0 => f.write_str(", but its status allows no eviction yet")?,
@@ -477,6 +479,8 @@ mod tests {
     fn a_refusal_names_its_numbers() {
         let refusal = budget("x", 0, 3, 3).refusal().unwrap();
         assert_eq!(refusal.to_string(), "needs 3 healthy pods and has 3 of 3");
+        let refusal = budget("x", 0, 1, 1).refusal().unwrap();
+        assert_eq!(refusal.to_string(), "needs 1 healthy pod and has 1 of 1");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::return_reason::ReturnReason;
 use crate::stuck::diagnosis;
 use crate::verdict::{Impossible, MissingFlag, SkipReason};
 use nodelife_core::disruption::{BudgetKey, BudgetName, BudgetRefusal, IMPLICIT_TIMEOUT};
-use nodelife_core::format::join;
+use nodelife_core::format::{join, plural};
 use nodelife_core::object::{Node, Pod};
 use nodelife_core::operator::Outlook;
 use nodelife_core::text::Str;
@@ -164,8 +164,8 @@ pub enum BlockReason {
     },
     /// No budget that is seen selects it, and too few pods of its workload are Ready to spare one.
     #[error(
-        "waiting for replacements: the implicit budget of {workload} needs {needs} healthy pods and has \
-         {has}; {}", replacements(.obstacles, *.held)
+        "waiting for replacements: the implicit budget of {workload} needs {needs} {} and has \
+         {has}; {}", plural(*needs, "healthy pod"), replacements(.obstacles, *.held)
     )]
     Implicit {
         workload: WorkloadKey,

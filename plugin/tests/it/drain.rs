@@ -58,7 +58,7 @@ budgets:
     let output = crate::nodelife(&words).output().unwrap();
     assert_eq!(output.status.code(), Some(7), "{}", show(&output));
     assert!(
-        show(&output).contains("shop/lone (minAvailable: 1) needs 1 healthy pods of 1"),
+        show(&output).contains("shop/lone (minAvailable: 1) needs 1 healthy pod of 1"),
         "{}",
         show(&output)
     );
