@@ -23,7 +23,7 @@ use crate::options::tier;
 use control_plane::quorum_warnings;
 use estimate::{PlannedEviction, Schedule};
 use nodelife_core::disruption::{
-    BudgetKey, Budgets, EvictionDecision, Exemption, ImplicitBudget, unknown_keeper,
+    BudgetKey, Budgets, EvictionDecision, Exemption, ImplicitBudget, may_be_lifted, unknown_keeper,
 };
 use nodelife_core::format::{count, join};
 use nodelife_core::text::Str;
@@ -116,6 +116,9 @@ pub struct PlannedPod {
     /// The budget that has a say, as namespace/name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
+    /// Whether the budget allows nothing now, and no operator is known that would lift it.
+    #[serde(skip)]
+    pub blocked: bool,
     /// Why no other node takes what replaces it; absent where one does, where nothing
     /// replaces it, and where the other nodes are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -265,7 +268,10 @@ impl DrainPlan {
             .map(|item| {
                 let uid = item.pod.metadata.uid.as_str();
                 let wave = wave_of.get(uid).copied();
-                planned(item, wave, nowhere.remove(uid), &options.eviction)
+                let mut planned = planned(item, wave, nowhere.remove(uid), &options.eviction);
+                planned.blocked = matches!(&item.verdict, PodVerdict::Evict(decision)
+                    if decision.is_refused() && !may_be_lifted(&item.pod, decision, budgets));
+                planned
             })
             .collect();
         let mut plan = Self {
@@ -402,6 +408,7 @@ fn planned(
         needs,
         granted: item.granted.clone(),
         budget: budget.map(|key| key.to_string()),
+        blocked: false,
         unschedulable,
         warnings: item.warnings.clone(),
         urgent: item.urgent,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
+use nodelife_core::disruption::BudgetKey;
 use nodelife_core::snapshot::Snapshot;
 use nodelife_drain_plan::{Action, DrainPlan};
 
@@ -161,17 +162,30 @@ pub fn plan_snapshot(
     })
 }
 
-/// A plan with the status that its drain would have: a partial one leaves pods that cannot be evicted.
+/// A plan with the status that its drain would have as things are: it leaves pods that cannot be evicted,
+/// or waits for them.
 fn planned(request: &DrainRequest, status: DrainStatus, plan: DrainPlan) -> Prepared {
-    let leaves = request.settings.on_impossible == OnImpossible::Partial
-        && plan.with(Action::Impossible).next().is_some();
+    let settings = &request.settings;
+    let left = plan.with(Action::Impossible).next();
+    let left = left.map_or(DrainStatus::Done, |_| match settings.on_impossible {
+        OnImpossible::Wait => DrainStatus::Blocked,
+        OnImpossible::Partial | OnImpossible::Refuse => DrainStatus::Impossible,
+    });
+    let status = status.and(left).and(blocked(&plan, &settings.bypass_pdb));
     Prepared::Planned {
-        status: if leaves {
-            status.and(DrainStatus::Impossible)
-        } else {
-            status
-        },
+        status,
         plan: Box::new(plan),
+    }
+}
+
+/// What budgets give a drain that allow nothing now, and are not bypassed.
+fn blocked(plan: &DrainPlan, bypass: &[BudgetKey]) -> DrainStatus {
+    let bypassed = |budget: &String| bypass.iter().any(|key| key.to_string() == *budget);
+    let mut evicted = plan.with(Action::Evict);
+    if evicted.any(|pod| pod.blocked && !pod.budget.as_ref().is_some_and(bypassed)) {
+        DrainStatus::Blocked
+    } else {
+        DrainStatus::Done
     }
 }
 

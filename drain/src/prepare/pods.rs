@@ -14,6 +14,7 @@ use nodelife_drain_plan::{
 use tokio::time::Instant;
 
 use super::options::deadline;
+use super::blocked;
 use crate::drain::{Drain, Prepared, Refusals};
 use crate::executor::ExecutorOptions;
 use crate::removal::RemovalMethod;
@@ -93,7 +94,7 @@ pub async fn prepare_pods(
     }
     if settings.dry_run {
         return Ok(Prepared::Planned {
-            status,
+            status: blocked(&plan, &[]),
             plan: Box::new(plan),
         });
     }

@@ -5,9 +5,7 @@ use std::ops::ControlFlow;
 
 use clap::Args;
 use nodelife_core::text::Str;
-use nodelife_drain::{
-    Drain, DrainStatus, PodSettings, Prepared, RemovalMethod, check_evictions, prepare_pods,
-};
+use nodelife_drain::{Drain, PodSettings, Prepared, RemovalMethod, check_evictions, prepare_pods};
 use tokio::time::Instant;
 
 use super::connect;
@@ -91,7 +89,7 @@ async fn begin(
     if let Prepared::Ready(drain) = prepared {
         return Ok(ControlFlow::Continue(drain));
     }
-    let refused = status != DrainStatus::Done;
+    let refused = matches!(prepared, Prepared::Refused { .. });
     if let Some(plan) = prepared.plan()
         && settings.dry_run
     {

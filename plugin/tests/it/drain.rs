@@ -183,3 +183,30 @@ fn a_plan_is_the_same_in_json_and_yaml() {
     assert_eq!(json["kind"], "DrainPlan");
     assert_eq!(json, yaml);
 }
+
+/// The drain would wait for the budget until its deadline.
+#[test]
+fn a_plan_that_a_budget_blocks_ends_as_its_drain() {
+    let file = fs::read_to_string(root().join(DRAIN)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("blocked.yaml");
+    let full = "disruptionsAllowed: 1, currentHealthy: 4";
+    let file = file.replacen(full, "disruptionsAllowed: 0, currentHealthy: 3", 1);
+    let name = "{name: web, namespace: shop, uid: budget-web";
+    let owned = "ownerReferences: [{apiVersion: a/v1, kind: Cluster, name: web, uid: w}]";
+    let owned = file.replacen(name, &format!("{name}, {owned}"), 1);
+    let bypass = "--force --bypass-pdb=shop/web --force-after=1m";
+    // An operator may lift its own budget.
+    for (file, flags, status) in [(&file, "", 5), (&file, bypass, 0), (&owned, "", 0)] {
+        fs::write(&path, file).unwrap();
+        let words = ["drain", "old", "-f", path.to_str().unwrap()];
+        let words = words.into_iter().chain(flags.split_whitespace());
+        let output = crate::nodelife(&words.collect::<Vec<_>>());
+        let output = show(&{ output }.output().unwrap());
+        assert!(
+            output.starts_with(&format!("status: {status}\n")),
+            "{output}"
+        );
+        assert!(output.contains("waits for budget shop/web"), "{output}");
+    }
+}

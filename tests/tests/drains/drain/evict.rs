@@ -55,6 +55,9 @@ async fn a_blocked_pod_is_explained_and_a_missing_one_named() {
     let (env, node) = environment_with_node("evict-blocked").await;
     let held = blocked_pod(&env, &node).await;
     let ns = &env.namespace.name;
+    let dry = ["evict", "web", "-n", ns, "--dry-run"];
+    let output = kubectl::run(env.nodelife(&dry), "").await.unwrap();
+    assert_eq!(output.status, Some(5), "{}", output.stderr);
     let words = ["evict", "web", "-n", ns, "--timeout=3s", "-o=json"];
     let output = kubectl::run(env.nodelife(&words), "").await.unwrap();
     assert_eq!(output.status, Some(5), "{}", output.stderr);

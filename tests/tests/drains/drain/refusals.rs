@@ -68,14 +68,15 @@ async fn a_dry_run_prints_the_true_plan_and_writes_nothing() {
         .create_with_status(&env.namespace, status(1))
         .await
         .unwrap();
-    for allowed in [1, 0] {
+    // A budget that allows nothing would keep the drain waiting.
+    for (allowed, end) in [(0, 5), (1, 0)] {
         nodelife_tests::fixture::budget::write_status(&env.namespace, "web", status(allowed))
             .await
             .unwrap();
         let output = env
             .drain(&[&node, "--force", "--dry-run=client", "-o", "json"])
             .await;
-        assert_eq!(output.status, Some(0), "{}", output.stderr);
+        assert_eq!(output.status, Some(end), "{}", output.stderr);
         let plan = report(&output);
         assert_eq!(plan["kind"], "DrainPlan");
         assert_eq!(plan["waves"], 4, "{plan:#}");
