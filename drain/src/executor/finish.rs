@@ -138,8 +138,13 @@ impl Executor<'_> {
             } else {
                 ""
             };
+            let kind = if self.machine.pods_are_named() {
+                "pod"
+            } else {
+                "node"
+            };
             self.reporter.warn(format_args!(
-                "node/{node}: nothing was evicted{back}: not allowed to {right} in namespace \
+                "{kind}/{node}: nothing was evicted{back}: not allowed to {right} in namespace \
                  {namespace}; check with: kubectl auth can-i {flags} -n {namespace}"
             ));
         }

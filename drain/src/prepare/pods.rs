@@ -14,7 +14,8 @@ use nodelife_drain_plan::{
 use tokio::time::Instant;
 
 use super::options::deadline;
-use super::blocked;
+use super::rights::forbidden_namespace;
+use super::{blocked, not_allowed};
 use crate::drain::{Drain, Prepared, Refusals};
 use crate::executor::ExecutorOptions;
 use crate::removal::RemovalMethod;
@@ -97,6 +98,9 @@ pub async fn prepare_pods(
             status: blocked(&plan, &[]),
             plan: Box::new(plan),
         });
+    }
+    if let Some(missing) = forbidden_namespace(cluster, method, &plan).await {
+        return Ok(not_allowed(&missing, reporter));
     }
     for pod in plan.with(Action::Evict) {
         for warning in &pod.warnings {

@@ -81,6 +81,24 @@ async fn a_blocked_pod_is_explained_and_a_missing_one_named() {
 }
 
 #[tokio::test]
+async fn without_the_right_to_evict_nothing_is_tried() {
+    let (mut env, node) = environment_with_node("evict-right").await;
+    env.act_in_namespace(&[READ_PODS]).await;
+    let ns = &env.namespace;
+    let pod = PodFixture::new("one").running_on(&node);
+    pod.create(ns).await.unwrap();
+    let words = ["evict", "one", "-n", &ns.name];
+    let output = kubectl::run(env.nodelife(&words), "").await.unwrap();
+    assert_eq!(output.status, Some(7), "{}", output.stderr);
+    let refused = format!(
+        "refused: not allowed to create pods/eviction in namespace {}; nothing was changed",
+        ns.name
+    );
+    assert!(output.stderr.contains(&refused), "{}", output.stderr);
+    env.check_nothing_written().await;
+}
+
+#[tokio::test]
 async fn another_pod_of_the_same_name_is_never_evicted() {
     let (env, node) = environment_with_node("evict-other").await;
     let held = blocked_pod(&env, &node).await;
