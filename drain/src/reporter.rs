@@ -106,6 +106,8 @@ pub struct DrainEnd<'a> {
     pub status: DrainStatus,
     /// The nodes whose cordon is taken back.
     pub to_uncordon: &'a [Str],
+    /// How many nodes it left as they are.
+    pub refused: usize,
 }
 
 /// The status of a drain, ordered by which of two counts.

@@ -34,6 +34,10 @@ impl Executor<'_> {
             }
         }
         let to_uncordon = self.to_uncordon();
+        for (node, why) in &self.options.refusals.nodes {
+            let text = format_args!("node/{node}: not drained: refused: {why}");
+            self.reporter.note(text);
+        }
         self.reporter.ended(&DrainEnd {
             progress: Progress {
                 machine: &self.machine,
@@ -44,11 +48,8 @@ impl Executor<'_> {
             },
             status,
             to_uncordon: &to_uncordon,
+            refused: self.options.refusals.nodes.len(),
         });
-        for (node, why) in &self.options.refusals.nodes {
-            let text = format_args!("node/{node}: not drained: refused: {why}");
-            self.reporter.note(text);
-        }
         self.give_report(None)?;
         self.warn_forbidden(&to_uncordon);
         Ok(status)

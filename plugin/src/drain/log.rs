@@ -150,17 +150,22 @@ impl<'a> ProgressLog<'a> {
     }
 
     /// What a drain has done, and the command that takes it back.
-    fn print_sum(&mut self, machine: &DrainMachine, before: &[Node]) {
+    fn print_sum(&mut self, machine: &DrainMachine, before: &[Node], refused: usize) {
         const NAMED: usize = 5;
         let nodes = machine.nodes().map(|(name, _)| name.as_str());
         let mut nodes: Vec<&str> = nodes.filter(|node| machine.is_drained(node)).collect();
         let pods = machine.pods();
         let evicted = pods.filter(|pod| machine.outcome(pod) == Outcome::Evicted);
         let evicted = format::count(evicted.count(), "pod");
-        if nodes.len() > 1 {
-            let count = nodes.len();
+        let (drained, all) = (nodes.len(), machine.nodes().count() + refused);
+        if all > 1 {
+            let of = if drained == all {
+                String::new()
+            } else {
+                format!("{drained} of ")
+            };
             self.printer
-                .note(format_args!("{count} nodes drained: {evicted} evicted"));
+                .note(format_args!("{of}{all} nodes drained: {evicted} evicted"));
         }
         // `--undo` leaves a node cordoned that somebody else had cordoned.
         let others = before
@@ -245,7 +250,7 @@ impl Reporter for ProgressLog<'_> {
         }
         if end.status == DrainStatus::Done {
             if !machine.pods_are_named() {
-                self.print_sum(machine, nodes);
+                self.print_sum(machine, nodes, end.refused);
             }
             return;
         }
@@ -304,6 +309,7 @@ impl Reporter for ProgressLog<'_> {
                  {kept} --undo"
             ));
         }
+        self.print_sum(machine, nodes, end.refused);
     }
 
     fn report(&mut self, report: &DrainReport) -> anyhow::Result<()> {

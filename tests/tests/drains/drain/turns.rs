@@ -58,6 +58,10 @@ pub(crate) async fn a_refused_node_holds_up_no_other() {
     if env.prints() {
         let line = format!("node/{refused}: not drained: refused: ");
         assert!(output.stderr.contains(&line), "{}", output.stderr);
+        let sum = format!(
+            "1 of 2 nodes drained: 1 pod evicted\nto undo: kubectl nodelife drain {other} --undo\n"
+        );
+        assert!(output.stderr.ends_with(&sum), "{}", output.stderr);
     }
     env.check(&[free]).await;
 }
