@@ -42,6 +42,7 @@ pub(crate) async fn run(
 fn summarise(report: &NodesReport, printer: &mut Printer) {
     if report.nodes.is_empty() {
         printer.note("no nodes found");
+        return;
     }
     if let Some(reason) = &report.pods_missing {
         printer.warn(format_args!("pods not read, requests not known: {reason}"));

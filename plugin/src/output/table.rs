@@ -110,7 +110,8 @@ impl Table {
         // Two columns or more below: nobody finds the title of a cell any more.
         let below = columns.iter().skip_while(|column| !column.below).count();
         let titles = self.header.as_ref().filter(|_| below > 1);
-        if let Some(header) = self.header.as_ref().filter(|_| titles.is_none()) {
+        let header = self.header.as_ref();
+        if let Some(header) = header.filter(|_| titles.is_none() && !self.rows.is_empty()) {
             write_row(out, header, &columns, width)?;
         }
         for row in &self.rows {

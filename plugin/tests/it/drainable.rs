@@ -30,6 +30,16 @@ fn only_nodes_that_can_be_drained_are_named() {
     );
 }
 
+#[test]
+fn a_selector_that_matches_nothing_prints_no_table() {
+    for command in ["drainable", "nodes"] {
+        let text = run(&[command, "-l", "no=node", "-f", DRAIN]);
+        let empty = "status: 0\n--- stdout\n--- stderr\nno nodes found\n";
+        assert!(text.starts_with(empty), "{text}");
+        assert!(!text.contains("findings"), "{text}");
+    }
+}
+
 /// Without them a yes would be a guess.
 #[test]
 fn without_budgets_there_is_no_answer() {
