@@ -159,9 +159,14 @@ pub(super) fn blocked(progress: &Progress<'_>) -> String {
     format::join(told, "; ")
 }
 
+/// A text that ends in `…` if it was too long.
 pub(super) fn cut(text: &str) -> Str {
-    let cut: String = text.chars().take(MAX_REASON).collect();
-    cut.into()
+    const MARK: char = '…';
+    if text.chars().count() <= MAX_REASON {
+        return text.into();
+    }
+    let kept = text.chars().take(MAX_REASON - MARK.len_utf8());
+    kept.chain([MARK]).collect::<String>().into()
 }
 
 /// Sets a condition; its time changes with its status alone.
@@ -212,5 +217,20 @@ pub(super) fn reason(status: DrainStatus) -> &'static str {
         DrainStatus::Stuck => "Stuck",
         DrainStatus::Impossible => "Impossible",
         DrainStatus::Interrupted => "Interrupted",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_ends_in_a_mark() {
+        assert_eq!(
+            cut(&"é".repeat(MAX_REASON)).as_str(),
+            "é".repeat(MAX_REASON)
+        );
+        let cut = cut(&"a".repeat(MAX_REASON + 1));
+        assert!(cut.ends_with("a…") && cut.len() == MAX_REASON, "{cut}");
     }
 }
