@@ -30,6 +30,12 @@ pub(super) fn describe(
         ),
         ("Blocked", one.blocked().map(|b| b.message.to_string())),
         (
+            "Window",
+            one.condition(condition::PROGRESSING)
+                .filter(|progressing| progressing.reason == "WaitsForWindow")
+                .map(|progressing| progressing.message.to_string()),
+        ),
+        (
             "Not cordoned any more",
             one.condition(condition::CORDONED)
                 .filter(|cordoned| cordoned.status == "False")

@@ -212,6 +212,9 @@ async fn a_window_and_a_deadline_hold() {
     scene
         .wait_for("window", "Progressing", "WaitsForWindow")
         .await;
+    let described = scene.nodelife(&["maintenance", "describe", "window"]).await;
+    let begins = "\nWindow: begins at ";
+    assert!(described.stdout.contains(begins), "{}", described.stdout);
     let (start, end) = (at(2), at(12));
     let window = json!({"window": {"start": start, "duration": null, "end": end}});
     scene.patch("window", &window).await;
