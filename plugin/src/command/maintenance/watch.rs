@@ -56,7 +56,9 @@ pub(super) async fn until_gone(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let mut watch = follow(cluster, &object.metadata.name);
-    let mut told = String::new();
+    // What held up its drain does not hold up its end.
+    let before = object.blocked().filter(|_| !object.is_deleted());
+    let mut told = before.map_or_else(String::new, |before| before.message.to_string());
     while let Some(now) = next(&mut watch, &object.metadata.uid, printer).await? {
         if let Some(blocked) = now.blocked()
             && blocked.message != told.as_str()

@@ -49,6 +49,14 @@ async fn who_waits_for_another_plans_once_when_it_may() {
     assert!(listed.stdout.contains(&told), "{}", listed.stdout);
     let described = scene.nodelife(&["maintenance", "describe", "second"]).await;
     assert!(described.stdout.contains(&told), "{}", described.stdout);
+    // What a drain waits for does not hold up its end.
+    scene.create("third", &json!({"nodes": ["b"]})).await;
+    scene
+        .wait_for("third", "Blocked", "NodeInMaintenance")
+        .await;
+    let cancelled = scene.nodelife(&["maintenance", "cancel", "third"]).await;
+    assert_eq!(cancelled.status, Some(0), "{}", cancelled.stderr);
+    assert!(!cancelled.stderr.contains(&told), "{}", cancelled.stderr);
     assert_eq!(scene.wait_for_end("first").await, 0);
     assert_eq!(plans(&plane), 1, "a plan was made while it could not begin");
     scene.cancel("first").await;
