@@ -37,6 +37,12 @@ pub fn first<T: Display>(shown: usize, names: impl IntoIterator<Item = T>) -> St
     }
 }
 
+/// How many of `all` to list, at most about `most`: a single one that is left takes no more room than the
+/// count of it.
+pub fn listed(all: usize, most: usize) -> usize {
+    if all <= most + 1 { all } else { most }
+}
+
 /// All of them, with a separator between two.
 pub fn join<T: Display>(items: impl IntoIterator<Item = T>, separator: &str) -> String {
     let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context as _;
+use clap::builder::PossibleValue;
 use clap::{Args, Command, CommandFactory as _, ValueEnum};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate, complete};
@@ -134,13 +135,11 @@ fn with_candidates(command: Command) -> Command {
 }
 
 pub(crate) fn run(args: &CompletionArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
-    let shell = match args.shell {
-        Shell::Bash => "bash",
-        Shell::Zsh => "zsh",
-        Shell::Fish => "fish",
-        Shell::Powershell => "powershell",
-        Shell::Kubectl => return kubectl(args.install, printer),
-    };
+    if args.shell == Shell::Kubectl {
+        return kubectl(args.install, printer);
+    }
+    let shell = args.shell.to_possible_value();
+    let shell = shell.as_ref().map_or("", PossibleValue::get_name);
     if args.install {
         return Err(UsageError("--install works only with kubectl".to_owned()).into());
     }

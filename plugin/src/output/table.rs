@@ -98,9 +98,10 @@ impl Table {
         self.rows.push(Row::Note(note));
     }
 
-    /// Adds the first of these lines that the table is wide enough for, or else the last one.
-    pub(crate) fn note_that_fits(&mut self, notes: impl IntoIterator<Item = Cell>) {
-        self.rows.push(Row::Choice(notes.into_iter().collect()));
+    /// Adds a line with as many names as the table is wide enough for: `most`, or fewer, or one.
+    pub(crate) fn note_names(&mut self, most: usize, line: impl Fn(usize) -> String) {
+        let lines = (1..=most).rev().map(|shown| line(shown).into());
+        self.rows.push(Row::Choice(lines.collect()));
     }
 
     /// Writes the table, no line longer than `width` where that can be had.
@@ -377,6 +378,8 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use nodelife_core::format;
+
     use super::*;
 
     fn print(table: &Table, width: Option<usize>) -> String {
@@ -471,9 +474,9 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_is_the_first_note_that_fits() {
+    fn as_many_names_are_shown_as_fit() {
         let mut table = Table::new(["A"]);
-        table.note_that_fits(["a, b, c and 2 more".into(), "a and 4 more".into()]);
+        table.note_names(3, |shown| format::first(shown, ["a", "b", "c", "d", "e"]));
         assert_eq!(print(&table, None), "A\n    a, b, c and 2 more\n");
         assert_eq!(print(&table, Some(16)), "A\n    a and 4 more\n");
         assert_eq!(print(&table, Some(12)), "A\n    a and 4\n    more\n");

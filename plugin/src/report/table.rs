@@ -115,8 +115,7 @@ fn table(groups: &[FindingGroup<'_>], args: &AuditArgs, wide: bool, places: &Pla
         }
         table.row(row);
         if group.findings.len() > 1 {
-            let names = (1..=NAMES).rev().map(|shown| group.names(shown).into());
-            table.note_that_fits(names);
+            table.note_names(NAMES, |shown| group.names(shown));
         }
         let goes_on = groups
             .peek()

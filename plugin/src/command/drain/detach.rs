@@ -119,19 +119,15 @@ fn spec(args: &DrainArgs, now: Timestamp) -> anyhow::Result<MaintenanceSpec> {
     Ok(MaintenanceSpec {
         nodes: input::node_names(nodes),
         node_selector: selector.clone(),
-        all_nodes: false,
         drain: settings.to_spec()?,
-        window: None,
         deadline,
         soak: (!soak.is_zero()).then(|| TimeLimit(*soak).to_string().into()),
-        gate: None,
         max_unavailable: max_unavailable.map(|most| most.to_string().into()),
         approval: if plan.is_some() {
             Approval::Required
         } else {
             Approval::None
         },
-        approved_plan: None,
-        ttl_seconds_after_finished: None,
+        ..MaintenanceSpec::default()
     })
 }

@@ -39,13 +39,7 @@ pub(super) fn table(plan: &DrainPlan) -> Table {
         }
         let mut reasons: Vec<_> = by_reason.into_iter().collect();
         reasons.sort_by_key(|(_, pods)| std::cmp::Reverse(pods.len()));
-        // A single one that is left takes no more lines than the count of it.
-        let told = if reasons.len() <= REASONS + 1 {
-            reasons.len()
-        } else {
-            REASONS
-        };
-        let others = reasons.split_off(told);
+        let others = reasons.split_off(format::listed(reasons.len(), REASONS));
         for (reason, pods) in reasons {
             row(&mut table, action, &pods, reason);
         }
@@ -78,6 +72,5 @@ fn row(table: &mut Table, action: Action, pods: &[&PlannedPod], reason: &str) {
     table.row([wave, action, number, reason.to_owned()].map(Cell::from));
     let mut names: Vec<String> = pods.iter().map(|pod| pod.full_name()).collect();
     names.sort_by(|a, b| natural::compare(a, b));
-    let shown = (1..=NAMES).rev();
-    table.note_that_fits(shown.map(|shown| format::first(shown, &names).into()));
+    table.note_names(NAMES, |shown| format::first(shown, &names));
 }

@@ -39,13 +39,7 @@ pub(super) fn table(nodes: &[NodeAnswer]) -> Table {
     };
     let mut table = Table::new(["DRAINABLE", "NODES", "WHY"]);
     for rows in rows.chunk_by(|one, next| one.0 == next.0) {
-        // A single one that is left takes no more lines than the count of it.
-        let told = if rows.len() <= most + 1 {
-            rows.len()
-        } else {
-            most
-        };
-        let (told, others) = rows.split_at(told);
+        let (told, others) = rows.split_at(format::listed(rows.len(), most));
         for (answer, nodes) in told {
             row(&mut table, *answer, nodes, why(nodes, reasons));
         }
@@ -66,8 +60,7 @@ fn row(table: &mut Table, answer: Answer, nodes: &[&NodeAnswer], why: String) {
     let answer = Cell::styled(answer.to_string(), colour(answer));
     table.row([answer, nodes.len().to_string().into(), why.into()]);
     let names = nodes.iter().map(|node| &*node.name);
-    let shown = (1..=NODES).rev();
-    table.note_that_fits(shown.map(|shown| format::first(shown, names.clone()).into()));
+    table.note_names(NODES, |shown| format::first(shown, names.clone()));
 }
 
 fn colour(answer: Answer) -> Style {

@@ -59,22 +59,15 @@ pub(crate) struct ControllerArgs {
 impl ControllerArgs {
     /// The flags, over the defaults of the server's version.
     pub(crate) fn settings(&self, server_version: Option<&str>) -> Settings {
-        let Self {
-            node_monitor_grace_period,
-            node_eviction_rate,
-            secondary_node_eviction_rate,
-            unhealthy_zone_threshold,
-            large_cluster_size_threshold,
-        } = self;
-        let default = Settings::for_version(server_version);
-        Settings {
-            grace_period: node_monitor_grace_period.unwrap_or(default.grace_period),
-            eviction_rate: node_eviction_rate.unwrap_or(default.eviction_rate),
-            secondary_rate: secondary_node_eviction_rate.unwrap_or(default.secondary_rate),
-            unhealthy_threshold: unhealthy_zone_threshold.unwrap_or(default.unhealthy_threshold),
-            large_zone: large_cluster_size_threshold.unwrap_or(default.large_zone),
-            ..default
-        }
+        let mut all = Settings::for_version(server_version);
+        all.grace_period = self.node_monitor_grace_period.unwrap_or(all.grace_period);
+        all.eviction_rate = self.node_eviction_rate.unwrap_or(all.eviction_rate);
+        let secondary = self.secondary_node_eviction_rate;
+        all.secondary_rate = secondary.unwrap_or(all.secondary_rate);
+        let unhealthy = self.unhealthy_zone_threshold;
+        all.unhealthy_threshold = unhealthy.unwrap_or(all.unhealthy_threshold);
+        all.large_zone = self.large_cluster_size_threshold.unwrap_or(all.large_zone);
+        all
     }
 }
 

@@ -68,13 +68,7 @@ fn legend(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     let shares = || page.node_rows.rows.iter().flat_map(|row| &row.shares);
     for purpose in Purpose::ALL {
         if shares().any(|share| share.held.iter().any(|(held, _)| *held == purpose)) {
-            let class = match purpose {
-                Purpose::Eviction => "eviction",
-                Purpose::System => "system",
-                Purpose::Kube => "kube",
-                Purpose::HugePages => "hugepages",
-            };
-            write!(out, "{}", key(class, "", purpose.words()))?;
+            write!(out, "{}", key(names(purpose).1, "", purpose.words()))?;
         }
     }
     if shares().any(|share| share.held.is_empty() && share.reserved() > 0.0) {
@@ -155,7 +149,7 @@ fn bar(share: &Share, in_words: bool) -> String {
         parts.push(('r', "held back", share.reserved()));
     } else {
         let held = share.held.iter();
-        parts.extend(held.map(|(purpose, amount)| (letter(*purpose), purpose.words(), *amount)));
+        parts.extend(held.map(|(purpose, amount)| (names(*purpose).0, purpose.words(), *amount)));
     }
     let whole: f64 = parts.iter().map(|(.., amount)| amount).sum();
     if whole <= 0.0 {
@@ -183,12 +177,12 @@ fn bar(share: &Share, in_words: bool) -> String {
     bar
 }
 
-/// The variable of the style sheet that says where the part ends.
-fn letter(purpose: Purpose) -> char {
+/// In the style sheet: the variable that says where the part ends, and its class.
+fn names(purpose: Purpose) -> (char, &'static str) {
     match purpose {
-        Purpose::Eviction => 'e',
-        Purpose::System => 's',
-        Purpose::Kube => 'k',
-        Purpose::HugePages => 'h',
+        Purpose::Eviction => ('e', "eviction"),
+        Purpose::System => ('s', "system"),
+        Purpose::Kube => ('k', "kube"),
+        Purpose::HugePages => ('h', "hugepages"),
     }
 }

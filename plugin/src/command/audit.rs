@@ -1,4 +1,4 @@
-//! `AuditRun`: an audit that was asked for.
+//! `audit`
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use nodelife_core::format::{count, join, list};
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
-use crate::cli::{AuditArgs, ClusterArgs};
+use crate::cli::{AuditArgs, AuditOutput, ClusterArgs};
 use crate::command::config::ConfigFile;
 use crate::command::input::{self, Wanted};
 use crate::command::{kubelet_files, rules};
@@ -22,47 +22,46 @@ use crate::output::Printer;
 use crate::report::{AuditReport, Baseline, Report, command_line, unchecked};
 use nodelife_audit::config::{AuditFormat, FailOn};
 
+pub(crate) async fn run(
+    mut args: AuditArgs,
+    cluster: &ClusterArgs,
+    printer: &mut Printer,
+) -> anyhow::Result<ExitStatus> {
+    let config = ConfigFile::find(&args.config, printer)?;
+    config.fill(&mut args);
+    check_outputs(&args.outputs)?;
+    if cluster.namespace.is_some() {
+        let message = "audit has no use of -n (--namespace): it audits nodes, with the pods and \
+                       budgets of all namespaces; name nodes, or select them with -l";
+        return Err(UsageError(message.to_owned()).into());
+    }
+    let selection = selection(&args, &config)?;
+    for removed in nodelife_audit::removed_in(&selection) {
+        printer.warn(removed);
+    }
+    let run = AuditRun {
+        selection,
+        baseline: baseline(&args)?,
+        input: describe_input(&args, cluster),
+        args,
+        config,
+    };
+    match run.args.watch {
+        None => run.once(cluster, printer).await,
+        Some(interval) => run.watch(interval, cluster, printer).await,
+    }
+}
+
 /// An audit with its flags, configuration and selection.
-pub(super) struct AuditRun {
-    pub(super) args: AuditArgs,
-    pub(super) config: ConfigFile,
-    pub(super) selection: Selection,
+struct AuditRun {
+    args: AuditArgs,
+    config: ConfigFile,
+    selection: Selection,
     baseline: Baseline,
     input: Input,
 }
 
 impl AuditRun {
-    pub(super) fn new(
-        args: AuditArgs,
-        config: ConfigFile,
-        cluster: &ClusterArgs,
-        printer: &mut Printer,
-    ) -> anyhow::Result<Self> {
-        let selection = selection(&args, &config)?;
-        for removed in nodelife_audit::removed_in(&selection) {
-            printer.warn(removed);
-        }
-        Ok(Self {
-            selection,
-            baseline: baseline(&args)?,
-            input: describe_input(&args, cluster),
-            args,
-            config,
-        })
-    }
-
-    /// Audits one cluster, or files.
-    pub(super) async fn one(
-        &self,
-        cluster: &ClusterArgs,
-        printer: &mut Printer,
-    ) -> anyhow::Result<ExitStatus> {
-        match self.args.watch {
-            None => self.once(cluster, printer).await,
-            Some(interval) => self.watch(interval, cluster, printer).await,
-        }
-    }
-
     async fn once(
         &self,
         cluster: &ClusterArgs,
@@ -87,11 +86,7 @@ impl AuditRun {
     ///
     /// Why not a single node was judged, or by not a single rule: the state of the nodes is not
     /// known.
-    pub(super) fn has_judged(
-        &self,
-        snapshot: &Snapshot,
-        audit: &AuditReport,
-    ) -> anyhow::Result<()> {
+    fn has_judged(&self, snapshot: &Snapshot, audit: &AuditReport) -> anyhow::Result<()> {
         if audit.summary.nodes > 0 || snapshot.is_declared() {
             let skipped = audit.skipped.first();
             if let Some(skipped) = skipped.filter(|_| audit.summary.checked == 0) {
@@ -193,12 +188,11 @@ impl AuditRun {
             printer.note(format_args!("{AT_PRESENT_SCALE}: {why}"));
         }
         warn_unknown_label(&self.args, &snapshot, printer);
-        let audit = self.judge(&snapshot, self.input.clone());
+        let audit = self.judge(&snapshot);
         Ok((snapshot, audit))
     }
 
-    /// The report on a snapshot of `input`.
-    pub(super) fn judge(&self, snapshot: &Snapshot, input: Input) -> AuditReport {
+    fn judge(&self, snapshot: &Snapshot) -> AuditReport {
         let selection = &self.selection;
         let audit = nodelife_audit::audit(snapshot, selection, Timestamp::now());
         let nodes = snapshot.nodes.iter().filter(|n| selection.wants_node(n));
@@ -210,7 +204,7 @@ impl AuditRun {
         });
         audit.summary.fixed = fixed.len();
         audit.fixed = fixed;
-        audit.input = input;
+        audit.input = self.input.clone();
         audit.tool = Tool {
             name: env!("CARGO_PKG_NAME").into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -253,16 +247,36 @@ impl AuditRun {
         Ok(())
     }
 
-    pub(super) fn rules(&self) -> Vec<&'static Rule> {
+    fn rules(&self) -> Vec<&'static Rule> {
         let selection = &self.selection;
         let wanted = |rule: &&'static Rule| selection.wants(rule.id) && rule.can_check(selection);
         nodelife_audit::all().filter(wanted).collect()
     }
 }
 
+/// Checks that no two reports go to one place.
+pub(super) fn check_outputs(outputs: &[AuditOutput]) -> Result<(), UsageError> {
+    for (i, output) in outputs.iter().enumerate() {
+        let mut earlier = outputs.iter().take(i);
+        if !earlier.any(|other| other.file == output.file) {
+            continue;
+        }
+        return Err(UsageError(match &output.file {
+            Some(file) => format!(
+                "two reports for {}: give each -o its own file",
+                file.display()
+            ),
+            None => "two reports for stdout: give all but one of the -o a file, as in -o \
+                     sarif=FILE"
+                .to_owned(),
+        }));
+    }
+    Ok(())
+}
+
 /// The sources of these rules and of the report. Only --configz asks the kubelets, but then always:
 /// some rules check more with configurations that they do not need.
-pub(super) fn wanted(args: &AuditArgs, rules: &[&Rule]) -> Wanted {
+fn wanted(args: &AuditArgs, rules: &[&Rule]) -> Wanted {
     let mut sources: BTreeSet<Source> = rules
         .iter()
         .flat_map(|rule| rule.sources)
@@ -294,7 +308,7 @@ fn warn_unknown_label(args: &AuditArgs, snapshot: &Snapshot, printer: &mut Print
 }
 
 /// The report's description of its input. The connection to the cluster reports errors.
-pub(super) fn describe_input(args: &AuditArgs, cluster: &ClusterArgs) -> Input {
+fn describe_input(args: &AuditArgs, cluster: &ClusterArgs) -> Input {
     if !args.input.files.is_empty() {
         let files = args.input.files.iter();
         return Input {
@@ -430,15 +444,11 @@ fn totals(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
         printer.success("no findings", format_args!("{on}, {checked} checked"));
     } else {
         printer.note(format_args!(
-            "{} {on}, {checked} checked: {}",
+            "{} {on}, {checked} checked: {}, {}, {}",
             count(findings, "finding"),
-            by_severity(summary.errors, summary.warnings, summary.infos)
+            count(summary.errors, "error"),
+            count(summary.warnings, "warning"),
+            count(summary.infos, "note")
         ));
     }
-}
-
-/// `1 error, 2 warnings, 0 notes`.
-pub(super) fn by_severity(errors: usize, warnings: usize, infos: usize) -> String {
-    let (errors, warnings) = (count(errors, "error"), count(warnings, "warning"));
-    format!("{errors}, {warnings}, {}", count(infos, "note"))
 }
