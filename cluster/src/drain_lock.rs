@@ -23,8 +23,8 @@ impl Cluster {
     /// The locks of all drains, by a consistent read.
     pub async fn drain_locks(&self) -> Result<Vec<Lock>, ApiError> {
         let filter = ListFilter::drain_locks();
-        let leases = self.list(&listing::DRAIN_LOCKS, &filter, |_| {}).await?;
-        Ok(leases.items.into_iter().map(Lock::of).collect())
+        let leases = self.items(&listing::DRAIN_LOCKS, &filter).await?;
+        Ok(leases.into_iter().map(Lock::of).collect())
     }
 
     /// Asks for nodes: the lock is not held yet.

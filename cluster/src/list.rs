@@ -41,6 +41,13 @@ impl ListFilter {
         }
     }
 
+    pub fn in_namespace(namespace: &str) -> Self {
+        Self {
+            namespace: Some(namespace.to_owned()),
+            ..Self::default()
+        }
+    }
+
     pub fn named(name: &str) -> Self {
         Self {
             fields: Some(format!("metadata.name={name}")),
@@ -124,6 +131,15 @@ impl Cluster {
     ) -> Result<Listed<T>, ApiError> {
         self.list_as(Encoding::Protobuf, listing, filter, progress)
             .await
+    }
+
+    /// The objects of [`Cluster::list`] alone.
+    pub async fn items<T: Object>(
+        &self,
+        listing: &'static Listing<T>,
+        filter: &ListFilter,
+    ) -> Result<Vec<T>, ApiError> {
+        Ok(self.list(listing, filter, |_| {}).await?.items)
     }
 
     /// [`Cluster::list`], asking for one encoding.

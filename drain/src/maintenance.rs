@@ -74,7 +74,7 @@ pub async fn give_back(
         let now = cluster.clock().now();
         locks.retain(|lock| lock.name != identity.lease && !lock.has_expired(now));
         let locks = &locks;
-        let nodes = cluster.list(&listing::NODES, &all, |_| {}).await?.items;
+        let nodes = cluster.items(&listing::NODES, &all).await?;
         let nodes = nodes.into_iter().map(|node| node.metadata.name);
         let nodes: Vec<Str> = nodes.filter(|node| names.contains(node)).collect();
         // Made before the stream: a closure in it would keep the future from being `Send`.

@@ -12,7 +12,6 @@ use tokio::task::JoinSet;
 
 use super::requests::scheduling_messages;
 use crate::shared_state::SharedState;
-use crate::view::in_namespace;
 
 /// The budgets that let nothing go, and the lists of their pods that are on their way; dropped,
 /// and so cancelled, with the drain.
@@ -48,9 +47,9 @@ async fn pods_of(
     let read = async {
         let filter = ListFilter {
             labels: Some(selector).filter(|selector| !selector.is_empty()),
-            ..in_namespace(&budget.namespace)
+            ..ListFilter::in_namespace(&budget.namespace)
         };
-        let pods = cluster.list(&listing::PODS, &filter, |_| {}).await?.items;
+        let pods = cluster.items(&listing::PODS, &filter).await?;
         let pending = scheduling_messages(cluster, &pods, MAX_PENDING).await?;
         let by_name = pending
             .into_iter()

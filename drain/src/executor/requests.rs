@@ -58,8 +58,8 @@ async fn list_pod(
         namespace: Some(namespace.to_string()),
         ..ListFilter::named(name)
     };
-    let mut listed = cluster.list(&listing::PODS, &filter, |_| {}).await?;
-    Ok(listed.items.pop().map(Box::new))
+    let mut listed = cluster.items(&listing::PODS, &filter).await?;
+    Ok(listed.pop().map(Box::new))
 }
 
 /// Whether a controller is still there.
@@ -128,7 +128,7 @@ async fn recount(
     workload: &Str,
     groups: bool,
 ) -> Result<ReplicaCount, ApiError> {
-    let mut pods = cluster.list(&listing::PODS, filter, |_| {}).await?.items;
+    let mut pods = cluster.items(&listing::PODS, filter).await?;
     pods.retain(|pod| {
         let controller = pod.metadata.controller();
         let is_own = controller.is_some_and(|controller| controller.uid == *workload);

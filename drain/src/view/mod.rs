@@ -35,6 +35,7 @@ use nodes::SelectedNodes;
 use surroundings::{ClusterObjects, SharedPods};
 use watches::Watches;
 
+#[derive(Default)]
 pub(crate) struct ClusterView {
     /// The nodes that are to be drained, in order.
     pub(crate) nodes: Vec<Node>,
@@ -73,7 +74,7 @@ impl ClusterView {
     ) -> anyhow::Result<Self> {
         let mut view = Self {
             nodes: selected.nodes,
-            ..Self::empty()
+            ..Self::default()
         };
         match watches.as_deref_mut() {
             Some(watches) => view.wait_for_lists(watches, view.nodes.len()).await?,
@@ -89,22 +90,6 @@ impl ClusterView {
         Ok(view)
     }
 
-    fn empty() -> Self {
-        Self {
-            nodes: Vec::new(),
-            excluded: Vec::new(),
-            namespace: None,
-            pods: BTreeMap::new(),
-            store: Store::default(),
-            budgets_unreadable: None,
-            unwatched: Vec::new(),
-            exhausted: BTreeSet::new(),
-            budget_pods: Vec::new(),
-            objects: None,
-            is_snapshot: false,
-        }
-    }
-
     /// Reads pods by their names, as many as the watches are of.
     pub(crate) async fn load_named(
         cluster: &Cluster,
@@ -114,7 +99,7 @@ impl ClusterView {
     ) -> anyhow::Result<Self> {
         let mut view = Self {
             namespace: Some(namespace.into()),
-            ..Self::empty()
+            ..Self::default()
         };
         view.wait_for_lists(watches, pods).await?;
         let pods = SharedPods::default();
@@ -150,8 +135,8 @@ impl ClusterView {
     /// Reads what may change the scales by which budgets are judged.
     async fn load_autoscalers(&mut self, cluster: &Cluster, reporter: &mut dyn Reporter) {
         let filter = in_namespaces(&self.exhausted);
-        match cluster.list(&listing::AUTOSCALERS, &filter, |_| {}).await {
-            Ok(listed) => self.store.workloads.autoscalers = Autoscalers::of(&listed.items),
+        match cluster.items(&listing::AUTOSCALERS, &filter).await {
+            Ok(listed) => self.store.workloads.autoscalers = Autoscalers::of(&listed),
             Err(why) => reporter.note(format_args!("{AT_PRESENT_SCALE}: {why}")),
         }
     }
@@ -187,7 +172,7 @@ impl ClusterView {
                 volumes: snapshot.volumes.unwrap_or_default(),
             })),
             is_snapshot: true,
-            ..Self::empty()
+            ..Self::default()
         };
         view.store.essential = view.essential();
         view
@@ -232,11 +217,9 @@ impl ClusterView {
             let listed = cluster.list(&listing::PODS, &filter, |_| {}).await?;
             self.pods.insert(name, listed.complete(&listing::PODS)?);
         }
-        match cluster
-            .list(&listing::BUDGETS, &ListFilter::default(), |_| {})
-            .await
-        {
-            Ok(listed) => self.store.budgets = Budgets::of(listed.items),
+        let all = ListFilter::default();
+        match cluster.items(&listing::BUDGETS, &all).await {
+            Ok(listed) => self.store.budgets = Budgets::of(listed),
             Err(error @ ApiError::Forbidden(_)) => self.budgets_unreadable(&error),
             Err(error) => return Err(error),
         }
@@ -298,8 +281,7 @@ impl ClusterView {
             return Ok(claims(&objects.volumes));
         }
         let all = ListFilter::default();
-        let listed = cluster.list(&listing::VOLUMES, &all, |_| {}).await?;
-        Ok(claims(&listed.items))
+        Ok(claims(&cluster.items(&listing::VOLUMES, &all).await?))
     }
 
     /// The zone of each node that has one.
@@ -376,9 +358,9 @@ impl ClusterView {
                     self.wait_for_kind(watches, kind).await?
                 }
                 _ => cluster
-                    .list(listing, &filter, |_| {})
+                    .items(listing, &filter)
                     .await
-                    .map(|listed| self.store.workloads.add_listed([kind], listed.items)),
+                    .map(|listed| self.store.workloads.add_listed([kind], listed)),
             };
             match met {
                 Ok(()) => {}
@@ -398,8 +380,7 @@ impl ClusterView {
 
     /// What plans are made from, beside the pods of the nodes.
     pub(crate) fn plan_context(&self) -> Option<PlanContext<'_>> {
-        let objects = self.objects.as_deref()?;
-        Some(objects.plan_context())
+        Some(self.objects.as_ref()?.plan_context())
     }
 
     pub(crate) fn plan(
@@ -459,15 +440,8 @@ impl ClusterView {
 /// Those of the only namespace, or of all.
 fn in_namespaces(namespaces: &BTreeSet<Str>) -> ListFilter {
     match namespaces.iter().next() {
-        Some(only) if namespaces.len() == 1 => in_namespace(only),
+        Some(only) if namespaces.len() == 1 => ListFilter::in_namespace(only),
         _ => ListFilter::default(),
-    }
-}
-
-pub(crate) fn in_namespace(namespace: &Str) -> ListFilter {
-    ListFilter {
-        namespace: Some(namespace.to_string()),
-        ..ListFilter::default()
     }
 }
 

@@ -32,26 +32,17 @@ pub async fn select_nodes(
 }
 
 async fn select(cluster: &Cluster, selection: &NodeSelection) -> anyhow::Result<SelectedNodes> {
-    let all = match cluster
-        .list(&listing::NODES, &ListFilter::default(), |_| {})
-        .await
-    {
-        Ok(listed) => listed.items,
-        Err(error) => {
-            return match (error, selection) {
-                // Who may read a node and not list them can still drain it by its name.
-                (ApiError::Forbidden(_), NodeSelection::Named(names)) => Ok(SelectedNodes {
-                    nodes: get(cluster, names).await?,
-                    all: None,
-                }),
-                (error, _) => Err(error.into()),
-            };
+    let all = ListFilter::default();
+    let listed = cluster.items(&listing::NODES, &all).await;
+    let (nodes, all) = match (listed, selection) {
+        (Ok(all), _) => (select_from(&all, selection)?, Some(all)),
+        // Who may read a node and not list them can still drain it by its name.
+        (Err(ApiError::Forbidden(_)), NodeSelection::Named(names)) => {
+            (get(cluster, names).await?, None)
         }
+        (Err(error), _) => return Err(error.into()),
     };
-    Ok(SelectedNodes {
-        nodes: select_from(&all, selection)?,
-        all: Some(all),
-    })
+    Ok(SelectedNodes { nodes, all })
 }
 
 /// The nodes that are selected, out of all.

@@ -1,5 +1,7 @@
 //! Reads the resources of operators that guard their pods, as far as they may be read.
 
+use std::collections::BTreeSet;
+
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::resource::Resource;
 use nodelife_cluster::{ApiError, Cluster, listing};
@@ -59,22 +61,14 @@ pub(crate) async fn read(
 async fn around(cluster: &Cluster, sources: &Sources) -> (Vec<Pod>, Option<Vec<Node>>) {
     let mut pods = Vec::new();
     let namespaces = sources.iter().map(|(_, namespace)| namespace.as_str());
-    let namespaces: std::collections::BTreeSet<&str> = namespaces.collect();
-    for namespace in namespaces
-        .into_iter()
-        .filter(|namespace| !namespace.is_empty())
-    {
-        let filter = ListFilter {
-            namespace: Some(namespace.to_owned()),
-            ..ListFilter::default()
-        };
-        if let Ok(listed) = cluster.list(&listing::PODS, &filter, |_| {}).await {
-            pods.extend(listed.items);
-        }
+    let namespaces: BTreeSet<&str> = namespaces.filter(|name| !name.is_empty()).collect();
+    for namespace in namespaces {
+        let filter = ListFilter::in_namespace(namespace);
+        let listed = cluster.items(&listing::PODS, &filter).await;
+        pods.extend(listed.unwrap_or_default());
     }
     let all = ListFilter::default();
-    let nodes = cluster.list(&listing::NODES, &all, |_| {}).await;
-    (pods, nodes.ok().map(|listed| listed.items))
+    (pods, cluster.items(&listing::NODES, &all).await.ok())
 }
 
 /// The objects of a resource; none where the API server does not serve it.
@@ -83,13 +77,12 @@ async fn read_one(
     resource: OperatorResource,
     namespace: &str,
 ) -> Result<Option<Vec<Value>>, ApiError> {
-    let path = resource;
-    for version in path.versions {
-        let mut target = Resource::grouped(path.group, version, path.plural).all();
+    for version in resource.versions {
+        let mut target = Resource::grouped(resource.group, version, resource.plural).all();
         if !namespace.is_empty() {
             target = target.in_namespace(namespace);
         }
-        if let Some(name) = path.name {
+        if let Some(name) = resource.name {
             // The resource itself is always served.
             let object = cluster.get::<Value>(target.named(name)).await?;
             return Ok(Some(object.into_iter().collect()));

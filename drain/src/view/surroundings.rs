@@ -13,8 +13,6 @@ use nodelife_core::text::Str;
 use nodelife_drain_plan::PlanContext;
 use tokio::sync::oneshot;
 
-use super::in_namespace;
-
 /// A cluster of more pods is not read for the sake of a plan: twenty pages of a list cost
 /// about as much as a drain's own requests.
 const MAX_PODS: u64 = 10_000;
@@ -82,9 +80,8 @@ impl SharedPods {
         cluster: &Cluster,
         namespace: &Str,
     ) -> Result<Arc<Vec<Pod>>, ApiError> {
-        let filter = in_namespace(namespace);
-        let list = cluster.list(&listing::PODS, &filter, |_| {});
-        let list = async { list.await.map(|listed| listed.items) };
+        let filter = ListFilter::in_namespace(namespace);
+        let list = cluster.items(&listing::PODS, &filter);
         self.share(Some(namespace.clone()), list).await
     }
 }
@@ -123,8 +120,8 @@ pub(crate) async fn read(
 ) -> Result<ClusterObjects, String> {
     let volumes = if volumes {
         let all = ListFilter::default();
-        let listed = cluster.list(&listing::VOLUMES, &all, |_| {}).await;
-        listed.map_err(|error| error.to_string())?.items
+        let listed = cluster.items(&listing::VOLUMES, &all).await;
+        listed.map_err(|error| error.to_string())?
     } else {
         Vec::new()
     };

@@ -53,9 +53,8 @@ pub(super) fn nodes() -> Vec<CompletionCandidate> {
 /// Names of the pods of the namespace that the words so far choose.
 pub(super) fn pods() -> Vec<CompletionCandidate> {
     names(|words| {
-        listed(words, &listing::PODS, |cluster| ListFilter {
-            namespace: Some(cluster.namespace().to_owned()),
-            ..ListFilter::default()
+        listed(words, &listing::PODS, |cluster| {
+            ListFilter::in_namespace(cluster.namespace())
         })
     })
 }
@@ -86,11 +85,8 @@ fn listed<T: Object>(
     let options = ClusterArgs::from_arg_matches(words).ok()?;
     let names = async {
         let cluster = Cluster::connect(&options).await.ok()?;
-        let listed = cluster
-            .list(listing, &filter(&cluster), |_| {})
-            .await
-            .ok()?;
-        let items = listed.items.iter();
+        let items = cluster.items(listing, &filter(&cluster)).await.ok()?;
+        let items = items.iter();
         Some(items.map(|one| one.metadata().name.to_string()).collect())
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -5,17 +5,14 @@ mod describe;
 mod object;
 mod watch;
 
-use anyhow::bail;
 use clap::{Args, Subcommand};
-use nodelife_cluster::list::ListFilter;
-use nodelife_cluster::{ApiError, Cluster, listing};
+use nodelife_cluster::Cluster;
 use nodelife_core::format;
 use nodelife_core::node_maintenance::NodeMaintenance;
 use nodelife_drain::DrainSettings;
 
 use crate::cli::ClusterArgs;
 use crate::command::connect;
-use crate::command::drain::NOT_INSTALLED;
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table};
 pub(super) use object::warn_without_controller;
@@ -120,15 +117,7 @@ pub(crate) async fn run(
 }
 
 async fn list(cluster: &Cluster, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
-    let all = ListFilter::default();
-    let listed = match cluster
-        .list(&listing::NODE_MAINTENANCES, &all, |_| {})
-        .await
-    {
-        Ok(listed) => listed.items,
-        Err(ApiError::NotFound(_)) => bail!(NOT_INSTALLED),
-        Err(error) => return Err(error.into()),
-    };
+    let listed = object::list(cluster).await?;
     if listed.is_empty() {
         printer.note("no NodeMaintenance found");
         return Ok(ExitStatus::Done);

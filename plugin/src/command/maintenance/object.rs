@@ -41,7 +41,7 @@ pub(super) fn why(node: &NodeStatus) -> String {
 /// Says so if no controller is at work, by its Lease. Who may not list Leases is told nothing.
 pub(in crate::command) async fn warn_without_controller(cluster: &Cluster, printer: &mut Printer) {
     let named = ListFilter::named("nodelife-controller");
-    let Ok(leases) = cluster.list(&listing::ALL_LEASES, &named, |_| {}).await else {
+    let Ok(leases) = cluster.items(&listing::ALL_LEASES, &named).await else {
         return;
     };
     let now = cluster.clock().now();
@@ -49,7 +49,6 @@ pub(in crate::command) async fn warn_without_controller(cluster: &Cluster, print
     // A leader that ends gives its Lease back.
     let is_held = |lease: &&Lease| lease.holder().is_some();
     let last = leases
-        .items
         .iter()
         .filter(is_held)
         .min_by_key(|lease| silent(lease));
@@ -67,17 +66,19 @@ pub(in crate::command) async fn warn_without_controller(cluster: &Cluster, print
     ));
 }
 
+pub(super) async fn list(cluster: &Cluster) -> anyhow::Result<Vec<NodeMaintenance>> {
+    let all = ListFilter::default();
+    match cluster.items(&listing::NODE_MAINTENANCES, &all).await {
+        Err(ApiError::NotFound(_)) => bail!(NOT_INSTALLED),
+        listed => Ok(listed?),
+    }
+}
+
 /// Reads the object of this name.
 pub(super) async fn get(cluster: &Cluster, name: &str) -> anyhow::Result<NodeMaintenance> {
     if let Some(found) = cluster.get(NODE_MAINTENANCES.all().named(name)).await? {
         return Ok(found);
     }
-    let all = ListFilter::default();
-    let listed = cluster
-        .list(&listing::NODE_MAINTENANCES, &all, |_| {})
-        .await;
-    if let Err(ApiError::NotFound(_)) = listed {
-        bail!(NOT_INSTALLED);
-    }
+    list(cluster).await?;
     bail!("nodemaintenances.nodelife.dev \"{name}\" not found")
 }

@@ -1,6 +1,5 @@
 //! Probes of the webhook by dry runs through the API server, and the API server's own counters.
 
-use http::Method;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::PODS;
 use nodelife_cluster::snapshot::node_restriction as node_restriction_of;
@@ -70,8 +69,7 @@ pub(super) async fn call(cluster: &Cluster) -> Link {
         "spec": {"containers": [{"name": "none", "image": "none"}]},
     });
     let target = PODS.all().in_namespace("default");
-    let made = Call::on(Method::POST, "create", target).with_json("application/json", &pod);
-    CALL.run(cluster, made).await
+    CALL.run(cluster, Call::create(target, &pod)).await
 }
 
 /// Evicts a replica as a dry run, in the name of its node: the webhook looks the pod up. `None`
@@ -89,9 +87,8 @@ pub(super) async fn lookup(cluster: &Cluster, namespace: &str, slices: &[Value])
     });
     let target = PODS.all().in_namespace(namespace).named(pod).at("eviction");
     let user = format!("system:node:{node}");
-    let made = Call::on(Method::POST, "create", target)
-        .impersonating(&user, &["system:nodes", "system:authenticated"])
-        .with_json("application/json", &eviction);
+    let groups = ["system:nodes", "system:authenticated"];
+    let made = Call::create(target, &eviction).map(|call| call.impersonating(&user, &groups));
     Some(LOOKUP.run(cluster, made).await)
 }
 
