@@ -11,10 +11,11 @@ use nodelife_core::text::Str;
 use nodelife_drain_plan::{Action, DrainOptions, DrainPlan, PlanScope};
 use tokio::time::Instant;
 
-use crate::executor::{Executor, ExecutorOptions};
+use crate::executor::Executor;
 use crate::identity::DrainIdentity;
 use crate::reporter::{DrainStatus, Interrupts, Reporter};
 use crate::settings::DrainRequest;
+use crate::surge::Surges;
 use crate::view::ClusterView;
 use crate::view::watches::Watches;
 
@@ -83,13 +84,13 @@ pub struct Refusals {
 /// A drain that is planned and has changed nothing yet. It can be dropped.
 pub struct Drain {
     pub(crate) cluster: Cluster,
-    /// None where pods are named.
-    pub(crate) request: Option<DrainRequest>,
+    pub(crate) request: DrainRequest,
     pub(crate) plan: DrainPlan,
     pub(crate) machine: DrainOptions,
     pub(crate) view: ClusterView,
     pub(crate) watches: Watches,
-    pub(crate) executor: ExecutorOptions,
+    pub(crate) surges: Surges,
+    pub(crate) refusals: Refusals,
 }
 
 impl std::fmt::Debug for Drain {
@@ -135,13 +136,13 @@ impl Drain {
     }
 
     /// The scope of an approval, and the pods that are refused or impossible.
-    fn outline(&self) -> Option<(PlanScope, BTreeSet<Str>)> {
-        let request = self.request.as_ref()?;
-        let plan = request.plan(&self.view, self.cluster.clock().now());
+    fn outline(&self) -> (PlanScope, BTreeSet<Str>) {
+        let now = self.cluster.clock().now();
+        let plan = self.request.plan(&self.view, now);
         let refused = plan.with(Action::Refuse);
         let refused = refused.chain(plan.with(Action::Impossible));
         let refused = refused.map(|pod| pod.uid.clone()).collect();
-        Some((plan.scope(), refused))
+        (plan.scope(), refused)
     }
 
     /// Whether each node is cordoned when its turn comes, or all at once.
@@ -170,7 +171,7 @@ impl Drain {
 
     /// The nodes that it leaves alone, and why.
     pub fn refusals(&self) -> &Refusals {
-        &self.executor.refusals
+        &self.refusals
     }
 
     /// Locks, cordons, evicts, waits; at the end gives the locks back.
@@ -188,15 +189,8 @@ impl Drain {
         interrupts: &mut dyn Interrupts,
         reporter: &mut dyn Reporter,
     ) -> anyhow::Result<DrainStatus> {
-        let executor = Executor::new(
-            self.cluster,
-            self.machine,
-            self.view,
-            self.executor,
-            identity,
-            reporter,
-        );
+        let (executor, watches) = Executor::new(self, identity, reporter);
         // Large, and a program may run many.
-        Box::pin(executor.run(self.watches, interrupts)).await
+        Box::pin(executor.run(watches, interrupts)).await
     }
 }

@@ -56,7 +56,7 @@ impl Executor<'_> {
                 && blocked.unreadable_budget().is_none()
                 && let Some(budget) = self.machine.budget(budget)
             {
-                let process = Arc::clone(&self.options.process);
+                let process = Arc::clone(&self.request.process);
                 self.blocked.ask(self.cluster.clone(), process, budget);
             }
         }
@@ -157,7 +157,7 @@ impl Executor<'_> {
         if !self.machine.can_read_budgets() {
             return Ok(());
         }
-        if !self.options.method.delete {
+        if !self.request.settings.method().delete {
             warn_budgets_unreadable(why, self.reporter);
         }
         self.step(DrainEvent::BudgetsUnreadable)

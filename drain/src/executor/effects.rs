@@ -12,7 +12,7 @@ use crate::view::watches::pod_filter;
 impl Executor<'_> {
     pub(super) fn carry_out(&mut self, effect: Effect, now: Timestamp) -> anyhow::Result<()> {
         let cluster = self.cluster.clone();
-        let method = self.options.method;
+        let method = self.request.settings.method();
         match effect {
             Effect::Evict {
                 namespace,
@@ -21,7 +21,7 @@ impl Executor<'_> {
                 budget,
             } => {
                 let pod = (namespace, name, uid);
-                let turn = (Arc::clone(&self.options.process), budget);
+                let turn = (Arc::clone(&self.request.process), budget);
                 self.requests
                     .spawn(requests::send_removal(cluster, method, pod, turn));
             }
@@ -38,7 +38,7 @@ impl Executor<'_> {
                 ));
                 let method = method.past_budgets(at_least);
                 let pod = (namespace, name, uid);
-                let turn = (Arc::clone(&self.options.process), None);
+                let turn = (Arc::clone(&self.request.process), None);
                 self.requests
                     .spawn(requests::send_removal(cluster, method, pod, turn));
             }
@@ -49,9 +49,8 @@ impl Executor<'_> {
                 groups,
             } => {
                 let filter = ListFilter {
-                    namespace: Some(namespace.to_string()),
                     labels: Some(labels).filter(|labels| !labels.is_empty()),
-                    ..ListFilter::default()
+                    ..ListFilter::in_namespace(&namespace)
                 };
                 self.requests
                     .spawn(requests::count(cluster, filter, workload, groups));

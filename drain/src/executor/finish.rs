@@ -34,7 +34,7 @@ impl Executor<'_> {
             }
         }
         let to_uncordon = self.to_uncordon();
-        for (node, why) in &self.options.refusals.nodes {
+        for (node, why) in &self.refusals.nodes {
             let text = format_args!("node/{node}: not drained: refused: {why}");
             self.reporter.note(text);
         }
@@ -48,7 +48,7 @@ impl Executor<'_> {
             },
             status,
             to_uncordon: &to_uncordon,
-            refused: self.options.refusals.nodes.len(),
+            refused: self.refusals.nodes.len(),
         });
         self.give_report(None)?;
         self.warn_forbidden(&to_uncordon);
@@ -63,7 +63,7 @@ impl Executor<'_> {
         let now = self.now();
         let mut report = self.machine.report(&self.view.nodes, self.started_at, now);
         report.error = error.map(|error| format!("{error:#}"));
-        let refused = self.options.refusals.nodes.iter();
+        let refused = self.refusals.nodes.iter();
         report.nodes.extend(refused.map(|(node, why)| NodeReport {
             name: node.clone(),
             drained: false,
@@ -110,7 +110,7 @@ impl Executor<'_> {
     pub(super) fn to_uncordon(&self) -> Vec<Str> {
         let given_back = |node: &&Str| {
             !self.machine.is_drained(node)
-                && (self.options.undo_on_failure
+                && (self.request.settings.undo_on_failure
                     || self.machine.forbidden_namespace(node).is_some())
         };
         self.cordoned.iter().filter(given_back).cloned().collect()
@@ -119,7 +119,7 @@ impl Executor<'_> {
     pub(super) fn gate_ended(&mut self, node: Str, result: Result<(), String>) -> DrainEvent {
         let passed = result.is_ok();
         if let Err(why) = result {
-            let gate = self.options.gate.as_ref().map_or("", |gate| gate.name());
+            let gate = self.request.gate.as_ref().map_or("", |gate| gate.name());
             self.reporter.warn(format_args!(
                 "{gate} failed after node {node}, so no other node is started: {why}"
             ));
@@ -129,7 +129,7 @@ impl Executor<'_> {
 
     /// Names the right for want of which nothing was evicted from a node.
     fn warn_forbidden(&mut self, to_uncordon: &[Str]) {
-        let (right, flags) = self.options.method.permission();
+        let (right, flags) = self.request.settings.method().permission();
         for (node, _) in self.machine.nodes() {
             let Some(namespace) = self.machine.forbidden_namespace(node) else {
                 continue;
@@ -174,7 +174,7 @@ impl Executor<'_> {
             .fold(self.unfinished(), DrainStatus::and)
             .and(self.failed)
             .and(self.left_alone())
-            .and(self.options.refusals.status)
+            .and(self.refusals.status)
     }
 
     /// A node that is not empty and that nobody works on any more.

@@ -10,35 +10,31 @@ mod requests;
 mod result;
 mod start;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
-use nodelife_core::go_duration::TimeLimit;
 use nodelife_core::node_marks::CordonOwner;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
-use nodelife_drain_plan::{DrainEvent, DrainMachine, DrainOptions, Effect};
+use nodelife_drain_plan::{DrainEvent, DrainMachine, Effect};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::drain::Refusals;
+use crate::drain::{Drain, Refusals};
 use crate::events::Events;
-use crate::gate::{Gate, GateEvent, Gates};
+use crate::gate::{GateEvent, Gates};
 use crate::identity::DrainIdentity;
 use crate::node::conditions::Conditions;
 use crate::node::cordon::{self, CordonOutcome};
 use crate::node::lock::{DrainLock, RELEASE_TIMEOUT};
 use crate::node::uncordon::undo;
 use crate::node::waiting::forget_waiting;
-use crate::removal::RemovalMethod;
 use crate::reporter::{DrainStatus, Interrupts, Progress, Reporter};
-use crate::settings::{Journal, SharedLimits};
-use crate::shared_state::SharedState;
+use crate::settings::DrainRequest;
 use crate::surge::Surges;
 use crate::view::ClusterView;
 use crate::view::watches::{WatchEvent, Watches};
@@ -52,7 +48,9 @@ const FINAL_TIMEOUT: Duration = Duration::from_millis(400);
 pub(crate) struct Executor<'a> {
     cluster: Cluster,
     machine: DrainMachine,
-    options: ExecutorOptions,
+    request: DrainRequest,
+    surges: Surges,
+    refusals: Refusals,
     view: ClusterView,
     reporter: &'a mut dyn Reporter,
     /// Whether the report was given.
@@ -87,39 +85,22 @@ pub(crate) struct Executor<'a> {
     pace: Pace,
 }
 
-/// The settings of a drain beside the decisions about evictions.
-pub(crate) struct ExecutorOptions {
-    pub(crate) method: RemovalMethod,
-    /// When `--timeout` is over.
-    pub(crate) end: Option<Instant>,
-    /// Whether it takes over from drains that are alive (`--break-lock`).
-    pub(crate) break_lock: bool,
-    /// Whether what was not drained is uncordoned again.
-    pub(crate) undo_on_failure: bool,
-    /// Decides after each node whether others follow.
-    pub(crate) gate: Option<Arc<dyn Gate>>,
-    /// The limits that it shares with other drains.
-    pub(crate) shared: Option<Arc<dyn SharedLimits>>,
-    pub(crate) process: Arc<SharedState>,
-    /// How long load balancers have to leave out a node before its first eviction.
-    pub(crate) exclusion: Option<TimeLimit>,
-    /// Is told of each node before its turn.
-    pub(crate) journal: Option<Arc<dyn Journal>>,
-    pub(crate) surges: Surges,
-    /// Whether the nodes get conditions that tell of the drain.
-    pub(crate) node_conditions: bool,
-    pub(crate) refusals: Refusals,
-}
-
 impl<'a> Executor<'a> {
     pub(crate) fn new(
-        cluster: Cluster,
-        machine: DrainOptions,
-        mut view: ClusterView,
-        options: ExecutorOptions,
+        drain: Drain,
         mut identity: DrainIdentity,
         reporter: &'a mut dyn Reporter,
-    ) -> Self {
+    ) -> (Self, Watches) {
+        let Drain {
+            cluster,
+            request,
+            plan: _,
+            machine,
+            mut view,
+            watches,
+            surges,
+            refusals,
+        } = drain;
         let places: Vec<Str> = match view.namespace {
             Some(_) => view.pods.keys().cloned().collect(),
             None => view.nodes.iter().map(|n| n.metadata.name.clone()).collect(),
@@ -128,7 +109,7 @@ impl<'a> Executor<'a> {
         view.forget_others();
         let now = cluster.clock().now();
         let started_at = *identity.since.get_or_insert(now);
-        Self {
+        let executor = Self {
             started_at,
             cordon_owner: identity.cordon_owner(now),
             cordoned: Vec::new(),
@@ -138,7 +119,7 @@ impl<'a> Executor<'a> {
             reporter,
             reported: false,
             events: Events::new(&cluster, &view.nodes, &identity.instance),
-            conditions: Conditions::new(&cluster, &view.nodes, options.node_conditions),
+            conditions: Conditions::new(&cluster, &view.nodes, request.settings.node_conditions),
             identity,
             view,
             requests: JoinSet::new(),
@@ -146,7 +127,9 @@ impl<'a> Executor<'a> {
             failed: DrainStatus::Done,
             unauthorized: 0,
             nodes_forbidden: false,
-            options,
+            request,
+            surges,
+            refusals,
             blocked: BlockedBudgets::default(),
             report_at: Timestamp::UNIX_EPOCH,
             operators: OperatorReader::default(),
@@ -154,7 +137,8 @@ impl<'a> Executor<'a> {
             queue: Vec::new(),
             pace: Pace::default(),
             cluster,
-        }
+        };
+        (executor, watches)
     }
 
     /// Locks, cordons, evicts, waits.
@@ -163,12 +147,12 @@ impl<'a> Executor<'a> {
         watches: Watches,
         interrupts: &mut dyn Interrupts,
     ) -> anyhow::Result<DrainStatus> {
-        let breaks = self.options.break_lock;
+        let breaks = self.request.break_lock;
         let mut lock = DrainLock::new(&self.cluster, &self.identity, &self.view.nodes, breaks);
         let taken = tokio::select! {
             taken = lock.acquire(self.reporter) => taken,
             () = interrupts.next() => Ok(Some(self.interrupted())),
-            () = deadline(self.options.end) => Ok(Some(self.timed_out())),
+            () = deadline(self.request.end) => Ok(Some(self.timed_out())),
         };
         let ended = match taken {
             Ok(None) => match self.drive(watches, interrupts, &lock).await {
@@ -181,7 +165,7 @@ impl<'a> Executor<'a> {
         };
         self.give_report(ended.as_ref().err())?;
         let timeout = self.final_timeout();
-        let surges = self.options.surges.finish(self.reporter);
+        let surges = self.surges.finish(self.reporter);
         if tokio::time::timeout(timeout, surges).await.is_err() {
             tracing::debug!("the answers to restarts were not waited for");
         }
@@ -214,7 +198,7 @@ impl<'a> Executor<'a> {
 
     /// How long each of the last requests may take.
     fn final_timeout(&self) -> Duration {
-        match self.options.end {
+        match self.request.end {
             Some(end) if end <= Instant::now() => FINAL_TIMEOUT,
             _ => RELEASE_TIMEOUT,
         }
@@ -256,7 +240,7 @@ impl<'a> Executor<'a> {
     ) -> anyhow::Result<DrainStatus> {
         let lost = lock.keep_renewed();
         tokio::pin!(lost);
-        let end = self.options.end;
+        let end = self.request.end;
         let cordoned = tokio::select! {
             cordoned = self.cordon_nodes() => cordoned,
             why = &mut lost => anyhow::bail!("{why}; nothing was evicted"),
@@ -264,7 +248,7 @@ impl<'a> Executor<'a> {
             () = deadline(end) => return Ok(self.timed_out()),
         };
         cordoned?;
-        let shared = self.options.shared.as_ref();
+        let shared = self.request.shared.as_ref();
         let mut shared = shared.map(|shared| shared.changes());
         self.start_machine()?;
         while !self.machine.is_finished() {
@@ -300,7 +284,7 @@ impl<'a> Executor<'a> {
                     let (node, done) = done?;
                     self.cordon_ended(node, done)
                 }
-                Some((text, pods)) = self.options.surges.next_failed() => {
+                Some((text, pods)) = self.surges.next_failed() => {
                     self.reporter.warn(text);
                     for (uid, why) in pods {
                         self.step(DrainEvent::SurgeFailed { uid, why })?;
@@ -416,7 +400,7 @@ impl<'a> Executor<'a> {
 
     /// The effects of the events that have come.
     fn effects(&mut self, now: Timestamp) -> Vec<Effect> {
-        let Some(shared) = self.options.shared.clone() else {
+        let Some(shared) = self.request.shared.clone() else {
             return self.machine.step_all(self.queue.drain(..), now);
         };
         let mut effects = Vec::new();

@@ -67,14 +67,14 @@ impl Executor<'_> {
         if self.cordons(&known) {
             self.cordoned.push(node.clone());
         }
-        let exclusion = self.options.exclusion;
+        let exclusion = self.request.settings.exclude_from_load_balancers;
         if let Some(wait) = exclusion {
             let text = format_args!("node/{node}: load balancers have {wait} to leave it out");
             self.reporter.note(text);
         }
         let cluster = self.cluster.clone();
         let cordon_owner = self.cordon_owner.clone();
-        let journal = self.options.journal.clone();
+        let journal = self.request.journal.clone();
         self.cordons.spawn(async move {
             if let Some(journal) = journal {
                 journal.begins(node.clone()).await;
@@ -151,7 +151,7 @@ impl Executor<'_> {
     }
 
     pub(super) fn start_gate(&mut self, node: Str) {
-        let Some(gate) = self.options.gate.clone() else {
+        let Some(gate) = self.request.gate.clone() else {
             return;
         };
         let text = format_args!("node/{node}: running {}", gate.name());
@@ -171,7 +171,7 @@ impl Executor<'_> {
         let text = format!("{} is draining the node", self.events.instance());
         self.events.record(node, EventReason::STARTED, "", &text);
         self.conditions.write(node, DrainProgress::Begun);
-        self.options.surges.start(&self.cluster, node);
+        self.surges.start(&self.cluster, node);
     }
 }
 

@@ -7,7 +7,6 @@ mod refuse;
 mod rights;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
@@ -16,7 +15,6 @@ use nodelife_core::snapshot::Snapshot;
 use nodelife_drain_plan::{Action, DrainPlan};
 
 use crate::drain::{Drain, Prepared, Refusals};
-use crate::executor::ExecutorOptions;
 use crate::reporter::{DrainStatus, Reporter};
 use crate::sentences::{warn_budgets_unreadable, warn_leaving};
 use crate::settings::{DrainRequest, NodeSelection, OnImpossible};
@@ -117,25 +115,13 @@ pub async fn prepare(
         BTreeMap::new()
     };
     Ok(Prepared::Ready(Box::new(Drain {
-        request: Some(request.clone()),
+        request: request.clone(),
         machine: request.machine(&plan, &view, claims, cluster),
         plan,
         view,
         watches,
-        executor: ExecutorOptions {
-            method,
-            end: request.end,
-            break_lock: request.break_lock,
-            undo_on_failure: request.settings.undo_on_failure,
-            node_conditions: request.settings.node_conditions,
-            gate: request.gate.clone(),
-            shared: request.shared.clone(),
-            process: Arc::clone(&request.process),
-            exclusion: request.settings.exclude_from_load_balancers,
-            journal: request.journal.clone(),
-            surges,
-            refusals,
-        },
+        surges,
+        refusals,
         cluster: cluster.clone(),
     })))
 }

@@ -17,10 +17,10 @@ use super::options::deadline;
 use super::rights::forbidden_namespace;
 use super::{blocked, not_allowed};
 use crate::drain::{Drain, Prepared, Refusals};
-use crate::executor::ExecutorOptions;
 use crate::removal::RemovalMethod;
 use crate::reporter::{DrainStatus, Reporter};
 use crate::sentences::warn_budgets_unreadable;
+use crate::settings::{DrainRequest, DrainSettings};
 use crate::shared_state::SharedState;
 use crate::surge::Surges;
 use crate::view::ClusterView;
@@ -108,7 +108,16 @@ pub async fn prepare_pods(
         }
     }
     Ok(Prepared::Ready(Box::new(Drain {
-        request: None,
+        request: DrainRequest {
+            settings: DrainSettings {
+                disable_eviction: method.delete,
+                grace_period: method.grace_period_seconds,
+                ..DrainSettings::default()
+            },
+            end: settings.end,
+            process,
+            ..DrainRequest::default()
+        },
         plan,
         machine: DrainOptions {
             policy,
@@ -120,20 +129,8 @@ pub async fn prepare_pods(
         },
         view,
         watches,
-        executor: ExecutorOptions {
-            method,
-            end: settings.end,
-            break_lock: false,
-            undo_on_failure: false,
-            node_conditions: false,
-            gate: None,
-            shared: None,
-            process,
-            exclusion: None,
-            journal: None,
-            surges: Surges::default(),
-            refusals: Refusals::default(),
-        },
+        surges: Surges::default(),
+        refusals: Refusals::default(),
         cluster: cluster.clone(),
     })))
 }
