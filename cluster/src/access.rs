@@ -1,7 +1,7 @@
 //! Asks the API server what somebody may do.
 
 use nodelife_core::text::Str;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::client::Cluster;
@@ -28,7 +28,7 @@ pub(crate) struct AccessStatus {
 }
 
 /// An action of a user.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Permission<'a> {
     pub verb: &'a str,
     /// The API group, empty for the core.
@@ -45,16 +45,9 @@ pub struct Permission<'a> {
 impl Cluster {
     /// Whether the user may do this.
     pub async fn is_allowed(&self, permission: &Permission<'_>) -> Result<bool, ApiError> {
-        let spec = json!({"resourceAttributes": {
-            "verb": permission.verb,
-            "group": permission.group,
-            "resource": permission.resource,
-            "subresource": permission.subresource,
-            "namespace": permission.namespace,
-            "name": permission.name,
-        }});
-        let review = review("SelfSubjectAccessReview", &spec);
-        Ok(self.access(SELF_REVIEWS, &review).await?.allowed)
+        let spec = json!({"resourceAttributes": permission});
+        let answer = self.access(SELF_REVIEWS, "SelfSubjectAccessReview", &spec);
+        Ok(answer.await?.allowed)
     }
 
     /// The UID of the pod that the credentials are bound to, if they are those of a pod.
@@ -76,17 +69,18 @@ impl Cluster {
 
     /// The answer to the `spec` of a `SubjectAccessReview`. Needs the right to create these.
     pub(crate) async fn subject_access(&self, spec: &Value) -> Result<AccessStatus, ApiError> {
-        self.access(REVIEWS, &review("SubjectAccessReview", spec))
-            .await
+        self.access(REVIEWS, "SubjectAccessReview", spec).await
     }
 
-    async fn access(&self, reviews: Resource, review: &Value) -> Result<AccessStatus, ApiError> {
-        let call = Call::create(reviews.all(), review)?;
+    async fn access(
+        &self,
+        reviews: Resource,
+        kind: &str,
+        spec: &Value,
+    ) -> Result<AccessStatus, ApiError> {
+        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
+        let call = Call::create(reviews.all(), &review)?;
         let review: Review = self.read(&call).await?.json(&call)?;
         Ok(review.status)
     }
-}
-
-fn review(kind: &str, spec: &Value) -> Value {
-    json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec})
 }

@@ -319,7 +319,7 @@ impl Cluster {
         );
         let response = sent.map_err(|error| {
             *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
-            retry::transport_error(&self.server, &error)
+            retry::unreachable(&self.server, &error)
         })?;
         let date = response.headers().get(http::header::DATE);
         self.reached

@@ -72,18 +72,7 @@ pub(crate) fn spread(duration: Duration) -> Duration {
     half + half.mul_f64(fastrand::f64())
 }
 
-/// The meaning of a client's error.
-pub(crate) fn transport_error(server: &str, error: &kube::Error) -> ApiError {
-    if let kube::Error::Auth(error) = error {
-        return ApiError::Credentials {
-            server: server.to_owned(),
-            reason: credentials::reason(error, None),
-        };
-    }
-    unreachable(server, error)
-}
-
-/// A connection that could not be made, was not trusted or broke.
+/// A connection that could not be made, was not trusted or broke, or had no credentials.
 pub(crate) fn unreachable(server: &str, error: &(dyn Error + 'static)) -> ApiError {
     let mut innermost = String::new();
     let mut cause = Some(error);
