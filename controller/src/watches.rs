@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nodelife_cluster::WatchStates;
+use nodelife_core::metric::Metric;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::encoding::DescriptorEncoder;
+
+use crate::metrics::encode;
 
 /// Every step of a watch has a shorter deadline: one that does nothing for so long will never do
 /// anything again, or what it has seen waits for a part that hangs.
@@ -35,30 +36,27 @@ impl Collector for Watches {
         let Some(states) = self.0.get() else {
             return Ok(());
         };
-        let seconds = |silence: Duration| i64::try_from(silence.as_secs()).unwrap_or(i64::MAX);
+        let of = |kind: &str| vec![("kind", kind.to_owned())];
         let silence = states.silence().into_iter();
-        let silence = silence.map(|(kind, silence)| (kind, seconds(silence)));
+        let silence = silence.map(|(kind, silence)| (of(kind), number(silence.as_secs())));
         let unreadable = states.unreadable().into_iter();
-        let unreadable =
-            unreadable.map(|(kind, count)| (kind, i64::try_from(count).unwrap_or(i64::MAX)));
-        for (name, help, values) in [
-            (
-                "controller_watch_silence_seconds",
-                "For how long the API server has sent nothing to the watches of a kind",
-                silence.collect::<Vec<_>>(),
-            ),
-            (
-                "controller_unreadable_objects",
-                "Objects that cannot be read and are passed by",
-                unreadable.collect(),
-            ),
-        ] {
-            let family = Family::<[(&str, &str); 1], Gauge>::default();
-            for (kind, value) in values {
-                family.get_or_create(&[("kind", kind)]).set(value);
-            }
-            family.encode(encoder.encode_descriptor(name, help, None, family.metric_type())?)?;
-        }
-        Ok(())
+        let unreadable = unreadable.map(|(kind, count)| (of(kind), number(count)));
+        let metrics = [
+            Metric {
+                name: "controller_watch_silence_seconds",
+                help: "For how long the API server has sent nothing to the watches of a kind",
+                series: silence.collect(),
+            },
+            Metric {
+                name: "controller_unreadable_objects",
+                help: "Objects that cannot be read and are passed by",
+                series: unreadable.collect(),
+            },
+        ];
+        encode(&metrics, &mut encoder)
     }
+}
+
+fn number(value: impl TryInto<i64>) -> i64 {
+    value.try_into().unwrap_or(i64::MAX)
 }

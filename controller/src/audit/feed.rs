@@ -1,6 +1,6 @@
 //! [`Feed`]: the changes of all watches of an audit, in one stream.
 
-use futures::stream::{self, BoxStream, SelectAll, StreamExt as _};
+use futures::stream::{BoxStream, SelectAll, StreamExt as _};
 use nodelife_cluster::Cluster;
 use nodelife_cluster::listing::Object;
 use nodelife_cluster::snapshot::kinds::{Kind, Visitor, each_kind};
@@ -37,11 +37,7 @@ impl Feed {
 impl Visitor for Feed {
     fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
         let watch = self.cluster.list_and_watch(kind.listing, kind.filter());
-        let updates = stream::unfold(watch, |mut watch| async {
-            let update = watch.next().await?;
-            Some((update, watch))
-        });
-        let changes = updates.map(move |update| {
+        let changes = watch.into_stream().map(move |update| {
             if let Update::Failed { error, wait } = &update {
                 let kind = kind.listing.kind;
                 tracing::warn!(kind, %error, ?wait, "a watch failed, retrying");

@@ -76,12 +76,8 @@ impl BlockerCheck {
                     let mut nodes = status.nodes.iter();
                     nodes.any(|node| node.name == **name && node.has_ended())
                 };
-                return spec
-                    .nodes
-                    .iter()
-                    .filter(|name| !is_gone(name))
-                    .cloned()
-                    .collect();
+                let nodes = spec.nodes.iter();
+                return nodes.filter(|name| !is_gone(name)).cloned().collect();
             }
             let selector = spec.node_selector.as_ref();
             let nodes = known.nodes.all().into_iter().flatten();

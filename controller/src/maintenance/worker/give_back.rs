@@ -36,8 +36,7 @@ impl Worker {
             return Ok(Next::Idle);
         }
         if let Some(wait) = self.return_nodes().await? {
-            self.block(wait.reason, &wait.message).await?;
-            return Ok(Next::Blocked(wait));
+            return self.blocked_by(wait).await;
         }
         let _turn = self.turn().await;
         match self
@@ -102,13 +101,8 @@ impl Worker {
     /// The drain has ended: nothing may say that it is at work any more.
     pub(super) async fn stop_work(&mut self) -> anyhow::Result<()> {
         let name = self.identity().lease;
-        let is_locked = self
-            .reservation
-            .reservations()
-            .known()
-            .lock(&name)
-            .is_some();
-        if !is_locked {
+        let reservations = self.reservation.reservations();
+        if reservations.known().lock(&name).is_none() {
             return Ok(());
         }
         let nodes = self.object.status.nodes.iter();

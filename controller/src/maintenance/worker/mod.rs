@@ -330,7 +330,9 @@ impl Worker {
             // Its start was moved after it had begun.
             self.stop_work().await?;
             self.note_named_nodes().await?;
-            self.wait_for("WaitsForWindow", &text).await?;
+            let status = self.object.status.clone();
+            // It was asked for: nothing is in the way.
+            self.pause(status, ("WaitsForWindow", &text), false).await?;
             return Ok(Next::After(left(start)));
         }
         if end.is_some_and(|end| end <= now) {
@@ -363,17 +365,14 @@ impl Worker {
     /// Plans, waits for others and for the approval, and drains.
     async fn drain(&mut self, mut request: DrainRequest) -> anyhow::Result<Next> {
         if let Some(wait) = self.know_nodes().await {
-            self.block(wait.reason, &wait.message).await?;
-            return Ok(Next::Blocked(wait));
+            return self.blocked_by(wait).await;
         }
         self.waits &= self.blocked().0.is_some();
         self.note_named_nodes().await?;
         self.note_deleted_nodes().await?;
         let (blocker, wanted) = self.blocked();
         if let Some(blocker) = blocker {
-            let wait = blocker.wait;
-            self.block(wait.reason, &wait.message).await?;
-            return Ok(Next::Blocked(wait));
+            return self.blocked_by(blocker.wait).await;
         }
         if wanted.is_empty() {
             let text = "all nodes are already drained";
@@ -434,8 +433,7 @@ impl Worker {
         }
         self.note_begun(&mut status, &drain);
         if let Err(wait) = self.reservation.take(self.taken(&status)) {
-            self.block(wait.reason, &wait.message).await?;
-            return Ok(Next::Blocked(wait));
+            return self.blocked_by(wait).await;
         }
         self.write(status).await?;
         self.carry_out(drain, (reporter, limits), (view, begins))
@@ -463,14 +461,11 @@ impl Worker {
             name: name.clone(),
             ..NodeStatus::default()
         }));
-        {
-            let known = self.reservation.reservations().known();
-            for node in status.nodes.iter_mut().filter(|node| node.uid.is_empty()) {
-                let facts = known.nodes.get(&node.name);
-                node.uid = facts.map(|facts| facts.uid.clone()).unwrap_or_default();
-            }
-        }
         for node in &mut status.nodes {
+            let known = self.reservation.reservations().known();
+            if let Some(facts) = known.nodes.get(&node.name).filter(|_| node.uid.is_empty()) {
+                node.uid = facts.uid.clone();
+            }
             if let Some(why) = refused.get(&node.name) {
                 node.state = NodeState::Refused;
                 node.message = cut(why);
@@ -480,9 +475,9 @@ impl Worker {
         if !drain.cordons_each() {
             let ready = drain.ready_before();
             let nodes = drain.plan().nodes.iter();
-            nodes
-                .filter(|name| !refused.contains_key(*name))
-                .for_each(|name| note_begins(status, name, &ready, now));
+            for name in nodes.filter(|name| !refused.contains_key(*name)) {
+                note_begins(status, name, &ready, now);
+            }
         }
         status.started_at.get_or_insert_with(|| whole_second(now));
         let reason = ("Draining", "");
@@ -531,10 +526,9 @@ impl Worker {
         self.pause(status, (reason, text), true).await
     }
 
-    /// Says what is waited for, as it was asked for.
-    async fn wait_for(&mut self, reason: &str, text: &str) -> anyhow::Result<()> {
-        let status = self.object.status.clone();
-        self.pause(status, (reason, text), false).await
+    async fn blocked_by(&mut self, wait: Wait) -> anyhow::Result<Next> {
+        self.block(wait.reason, &wait.message).await?;
+        Ok(Next::Blocked(wait))
     }
 
     async fn pause(

@@ -92,21 +92,14 @@ impl Worker {
         if holds && self.object.condition(condition::CORDONED).is_none() {
             return Ok(());
         }
-        let (reason, text) = if holds {
-            ("Cordoned", String::new())
+        let text = format!("somebody uncordoned {names}: pods come to them");
+        let why = if holds {
+            ("Cordoned", "")
         } else {
-            (
-                "Uncordoned",
-                format!("somebody uncordoned {names}: pods come to them"),
-            )
+            ("Uncordoned", text.as_str())
         };
         let now = self.cluster.clock().now();
-        set_condition(
-            &mut status,
-            (condition::CORDONED, holds),
-            (reason, &text),
-            now,
-        );
+        set_condition(&mut status, (condition::CORDONED, holds), why, now);
         self.write(status).await
     }
 }
@@ -114,16 +107,13 @@ impl Worker {
 /// Notes why nothing may be done to these nodes as they are.
 pub(super) fn note_refused(status: &mut MaintenanceStatus, nodes: &BTreeMap<Str, String>) {
     for (name, why) in nodes {
-        let found = status.nodes.iter().position(|node| node.name == *name);
-        let at = found.unwrap_or_else(|| {
-            status.nodes.push(NodeStatus {
+        match status.nodes.iter_mut().find(|node| node.name == *name) {
+            Some(node) => node.message = cut(why),
+            None => status.nodes.push(NodeStatus {
                 name: name.clone(),
+                message: cut(why),
                 ..NodeStatus::default()
-            });
-            status.nodes.len() - 1
-        });
-        if let Some(node) = status.nodes.get_mut(at) {
-            node.message = cut(why);
+            }),
         }
     }
 }
