@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::civil::Date;
+use schemars::JsonSchema;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,7 @@ use nodelife_core::object::LabelSelector;
 use nodelife_core::selector::label_selector;
 
 /// The configuration file of an audit. Flags of the command line take precedence.
-#[derive(Clone, Debug, PartialEq, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AuditConfig {
     /// Version of the file's format.
@@ -54,7 +55,7 @@ enum Kind {
 }
 
 /// Findings to suppress: those that match all of the conditions that are given.
-#[derive(Clone, Debug, PartialEq, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, rename = "Exclude")]
 struct Entry {
     /// Rules, by id (NL-RES-001) or group (RES). Absent: all.
@@ -80,9 +81,7 @@ struct Entry {
 }
 
 /// From which severity on a finding makes the command fail.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum FailOn {
@@ -110,7 +109,7 @@ impl FailOn {
 }
 
 /// One report.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Output {
     pub format: AuditFormat,
@@ -121,9 +120,7 @@ pub struct Output {
 }
 
 /// Formats of an audit's report.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum AuditFormat {

@@ -2,6 +2,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fact::Fact;
@@ -21,7 +22,7 @@ use nodelife_core::text::Str;
     Hash,
     Serialize,
     Deserialize,
-    schemars::JsonSchema,
+    JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
@@ -47,7 +48,7 @@ impl Severity {
 }
 
 /// How the rule knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
     /// Read from the objects that decide.
@@ -57,7 +58,7 @@ pub enum Confidence {
 }
 
 /// The object that a finding is about.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Subject {
     /// `Node`, `Pod`, `PodDisruptionBudget`, `Zone`, `Cluster`, …
@@ -88,7 +89,7 @@ impl PartialOrd for Subject {
 }
 
 /// One fault, with the numbers behind it and what to do.
-#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// Id of the rule, `NL-RES-001`.

@@ -1,5 +1,6 @@
 //! `Maintenance`: what is done to a node, or announced for it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use nodelife_core::node_marks::{DRAIN_IN_PROGRESS, DRAINED};
@@ -25,9 +26,7 @@ const SCHEDULED_TAINTS: [&str; 4] = [
 ];
 
 /// Why a node does not stay as it is.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Maintenance {
     /// Somebody is draining it.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::exclude::ExcludedBy;
@@ -20,7 +21,7 @@ pub fn nodes_with_errors(findings: &[Finding]) -> usize {
 }
 
 /// A rule that was not checked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Skipped {
     /// Its id.
@@ -30,7 +31,7 @@ pub struct Skipped {
 }
 
 /// A finding that is left out because its owner wants it so.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Suppressed {
     /// Id of the rule.
@@ -45,7 +46,7 @@ pub struct Suppressed {
 }
 
 /// A mechanism that suppresses findings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum SuppressedBy {
     /// The annotation `nodelife.dev/skip-rules` of the object.
@@ -55,9 +56,7 @@ pub enum SuppressedBy {
 }
 
 /// A finding of the baseline that its rule no longer reports.
-#[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Fixed {
     /// Id of the rule.
@@ -67,7 +66,7 @@ pub struct Fixed {
 }
 
 /// The program that made a report.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Tool {
     /// `kubectl-nodelife`
@@ -77,7 +76,7 @@ pub struct Tool {
 }
 
 /// The cluster or the files that a report is about.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Input {
     /// The context of the kubeconfig.
@@ -120,7 +119,7 @@ pub struct Audit {
 }
 
 /// The report of an audit.
-#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditReport {
     /// The program that made the report.
@@ -151,7 +150,7 @@ pub struct AuditReport {
 }
 
 /// Counts of a report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// Nodes that were judged.

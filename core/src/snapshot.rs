@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::allocatable::{KubeletConfiguration, KubeletFiles};
@@ -20,9 +21,7 @@ macro_rules! sources {
         $(#[$part_doc:meta] $part:ident => $part_noun:literal,)*
     ) => {
         /// A kind of data that a rule or a plan may need.
-        #[derive(
-            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-        )]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase")]
         pub enum Source {
             $($(#[$doc])? $source,)*
@@ -83,9 +82,7 @@ impl Source {
 }
 
 /// Whose time [`Snapshot::taken_at`] is.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Clock {
     /// The API server's, when the lists were read.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::object::{Labels, Node, Taint};
@@ -94,17 +95,7 @@ impl Settings {
 
 /// Region and zone of a node as the controller reads them; both may be empty.
 #[derive(
-    Clone,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub struct ZoneKey {
     /// Region.
@@ -147,17 +138,7 @@ impl std::fmt::Display for ZoneKey {
 
 /// The name of a zone in the controller.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub enum ZoneState {
     /// Enough nodes are Ready.
@@ -192,7 +173,7 @@ pub fn failures_to_partial(size: usize, settings: &Settings) -> Option<usize> {
 }
 
 /// One zone as the controller sees it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Zone {
     /// Region and zone.
@@ -217,7 +198,7 @@ pub struct Zone {
 }
 
 /// The zones of a cluster: the JSON document of `explain zones`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneReport {
     /// By region and zone.

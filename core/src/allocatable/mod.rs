@@ -24,6 +24,7 @@ mod validation;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::request::Amounts;
@@ -51,7 +52,7 @@ const ROUNDS_CPU: Version = Version {
 };
 
 /// The arithmetic of one node: an item of the JSON document of `explain allocatable`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Allocatable {
     /// Name of the node; empty for a configuration without one.
@@ -69,7 +70,7 @@ pub struct Allocatable {
 }
 
 /// The JSON document of `explain allocatable`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AllocatableReport {
     /// The computed values, by node name.
@@ -80,7 +81,7 @@ pub struct AllocatableReport {
 }
 
 /// A node of which shows what is held back, but not what for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Unexplained {
     /// Name of the node.
@@ -244,9 +245,7 @@ fn take_hugepages(resources: &mut BTreeMap<Str, Line>) {
 mod tests;
 
 /// The arithmetic of one resource.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
     /// The capacity of the machine.

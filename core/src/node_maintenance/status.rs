@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::text::Str;
@@ -30,7 +31,7 @@ pub mod condition {
 }
 
 /// The state as the controller reports it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MaintenanceStatus {
     /// The generation of the spec that the status belongs to.
@@ -86,7 +87,7 @@ fn is_zero(number: &u32) -> bool {
 }
 
 /// One of the conditions.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MaintenanceCondition {
     /// Its type.
@@ -105,7 +106,7 @@ pub struct MaintenanceCondition {
 }
 
 /// The plan of a drain.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlanStatus {
     /// The digest that spec.approvedPlan has to name.
@@ -122,7 +123,7 @@ pub struct PlanStatus {
 }
 
 /// How far a node has come.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeStatus {
     /// Its name.
@@ -158,9 +159,7 @@ pub struct NodeStatus {
 }
 
 /// The state of a node.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum NodeState {
     /// Others come first.
     #[default]
@@ -180,7 +179,7 @@ pub enum NodeState {
 }
 
 /// What holds up the next node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum BetweenNodes {
     /// The time after each node.
     Soak,
@@ -197,9 +196,7 @@ impl NodeStatus {
 }
 
 /// How many pods of a node have come to what.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeCounts {
     /// Gone, by an eviction.
@@ -226,7 +223,7 @@ pub struct NodeCounts {
 }
 
 /// A pod that is not settled.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnsettledPod {
     /// Namespace.
