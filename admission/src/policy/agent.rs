@@ -130,6 +130,10 @@ fn objects<'a>(request: &Request<'a>) -> Result<(Option<Fields<'a>>, Option<Fiel
 }
 
 impl Own<'_> {
+    fn deny(&self, what: &str) -> Interrupted {
+        deny(format!("the agent on node {} {what}", Quoted(&self.node)))
+    }
+
     fn is_own(&self, object: &Fields<'_>, path: &str) -> bool {
         *difference::text_at(object, path) == self.node
     }
@@ -148,10 +152,8 @@ impl Own<'_> {
             .any(|object| !self.is_own(object, path))
         {
             let (_, resource) = request.group_resource();
-            let node = Quoted(&self.node);
-            return Err(deny(format!(
-                "the agent on node {node} may only write {resource} with {path} set to its own node"
-            )));
+            let what = format!("may only write {resource} with {path} set to its own node");
+            return Err(self.deny(&what));
         }
         match (is_node, old, new) {
             (true, Some(old), Some(new)) => self.check_fields(&old, &new),
@@ -165,10 +167,7 @@ impl Own<'_> {
     /// Only the configured fields of the node may change.
     fn check_fields(&self, old: &Fields<'_>, new: &Fields<'_>) -> Result<(), Interrupted> {
         difference::first(old, new, self).map_or(Ok(()), |path| {
-            let node = Quoted(&self.node);
-            Err(deny(format!(
-                "the agent on node {node} may not change {path} of its node"
-            )))
+            Err(self.deny(&format!("may not change {path} of its node")))
         })
     }
 
@@ -207,10 +206,7 @@ impl Own<'_> {
         if self.find_pod(request, request.name(), lookups)?.is_some() {
             return Ok(());
         }
-        let node = Quoted(&self.node);
-        Err(deny(format!(
-            "the agent on node {node} may only evict pods of its own node"
-        )))
+        Err(self.deny("may only evict pods of its own node"))
     }
 
     /// A token that is bound to a pod or a node names its node: with a token of its account for another
@@ -218,18 +214,16 @@ impl Own<'_> {
     /// than its own need to be configured; calico-node requests such a token, bound to nothing, for
     /// its CNI plugin.
     fn check_token(&self, request: &Request<'_>, lookups: &Lookups) -> Result<(), Interrupted> {
-        let deny = |message: String| -> Result<(), Interrupted> {
+        let deny = |what: &str| -> Result<(), Interrupted> {
+            let message = format!("the agent on node {} {what}", Quoted(&self.node));
             let denial = Denial::forbidden(RULE, message);
             Err(denial.remedy(TOKEN_REMEDY).into())
         };
-        let node = Quoted(&self.node);
         let account = format!("{}:{}", request.namespace(), request.name());
         let is_its_own = account == self.agent.service_account;
         if !is_its_own && !self.agent.tokens.contains(&account) {
             let account = Quoted(&account);
-            return deny(format!(
-                "the agent on node {node} may not request tokens of {account}"
-            ));
+            return deny(&format!("may not request tokens of {account}"));
         }
         let token: Fields<'_> = request.object(RULE)?;
         let bound =
@@ -245,10 +239,9 @@ impl Own<'_> {
         if is_allowed {
             return Ok(());
         }
-        deny(format!(
-            "the agent on node {node} may only request tokens that are bound to its own node or, \
-             with the uid, to a pod of it"
-        ))
+        deny(
+            "may only request tokens that are bound to its own node or, with the uid, to a pod of it",
+        )
     }
 
     /// The pod in the request's namespace, if it is one of the agent's node.

@@ -24,25 +24,26 @@ pub struct MatchCondition {
     pub expression: String,
 }
 
+fn condition(name: &'static str, expression: String) -> MatchCondition {
+    MatchCondition { name, expression }
+}
+
 /// The name is not empty: an empty one would count as the own name of the user `system:node:`.
 const NAMED: &str = "request.?name.orValue('') != ''";
 const USER: &str = "request.userInfo.?username.orValue('')";
 
 pub(super) fn is_node() -> MatchCondition {
-    MatchCondition {
-        name: "is-node",
-        expression: format!(
+    condition(
+        "is-node",
+        format!(
             "'{GROUP}' in request.userInfo.?groups.orValue([]) && {USER}.startsWith('{USER_PREFIX}')"
         ),
-    }
+    )
 }
 
 /// The node has a name: the rule `identity` handles the one without.
 pub(super) fn is_named() -> MatchCondition {
-    MatchCondition {
-        name: "is-named",
-        expression: format!("{USER} != '{USER_PREFIX}'"),
-    }
+    condition("is-named", format!("{USER} != '{USER_PREFIX}'"))
 }
 
 /// What a budget, an autoscaler or a workload says of scales and of the pods that count.
@@ -50,20 +51,17 @@ pub(super) fn changes_scale() -> MatchCondition {
     const FIELDS: &str = "['minAvailable', 'maxUnavailable', 'selector', 'replicas', 'minReplicas', \
                           'maxReplicas', 'scaleTargetRef']";
     let labels = unchanged("spec.template.metadata.labels");
-    MatchCondition {
-        name: "changes-scale",
-        expression: format!(
+    condition(
+        "changes-scale",
+        format!(
             "request.operation == 'CREATE' || \
              !{FIELDS}.all(field, object.?spec[?field] == oldObject.?spec[?field]) || !({labels})"
         ),
-    }
+    )
 }
 
 pub(super) fn is_not_the_autoscaler() -> MatchCondition {
-    MatchCondition {
-        name: "is-not-the-autoscaler",
-        expression: format!("{USER} != '{AUTOSCALER}'"),
-    }
+    condition("is-not-the-autoscaler", format!("{USER} != '{AUTOSCALER}'"))
 }
 
 /// The conditions of NodeRestriction, in the order of their cost.
@@ -88,10 +86,7 @@ pub(super) fn node_restriction(policies: &Policies) -> Vec<MatchCondition> {
 
 /// A condition that is false if all of `parts` are true.
 fn unless(name: &'static str, parts: &[String]) -> MatchCondition {
-    MatchCondition {
-        name,
-        expression: format!("!({})", parts.join(" && ")),
-    }
+    condition(name, format!("!({})", parts.join(" && ")))
 }
 
 /// Matches resource (`pods`, `pods/status`, `nodes/*`) and operation.
@@ -301,10 +296,7 @@ pub(super) fn is_agent(agents: &[Agent]) -> MatchCondition {
         .map(|one| text(&format!("{}{}", agent::USER_PREFIX, one.service_account)))
         .collect();
     names.sort_unstable();
-    MatchCondition {
-        name: "is-agent",
-        expression: format!("{USER} in [{}]", names.join(", ")),
-    }
+    condition("is-agent", format!("{USER} in [{}]", names.join(", ")))
 }
 
 /// Excludes updates of pods that have both tolerations: only on creation is there more to do than

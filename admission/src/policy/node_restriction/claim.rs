@@ -38,11 +38,11 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let Some(field) = difference::first(&old, &new, &Semantic) else {
         return Ok(());
     };
-    let node = Quoted(request.node);
-    deny(format!(
-        "node {node} is not allowed to update fields other than status.quantity and \
-         status.conditions: {field} differs"
-    ))
+    let what = format!(
+        "is not allowed to update fields other than status.quantity and status.conditions: {field} \
+         differs"
+    );
+    Err(request.denial(RULE, &what))
 }
 
 /// Semantic equality (apimachinery pkg/api/equality): empty equals absent, and quantities are

@@ -71,11 +71,6 @@ struct Source<'a> {
     host: Text<'a>,
 }
 
-fn refuse(request: &NodeRequest<'_, '_>, rule: AdmissionRule, what: &str) -> Result<(), Denial> {
-    let node = Quoted(request.node);
-    Err(Denial::forbidden(rule, format!("node {node} {what}")))
-}
-
 /// Whether the request is `operation` on `resource/subresource` of the core group.
 fn is(
     request: &NodeRequest<'_, '_>,
@@ -104,7 +99,7 @@ fn pod_status_metadata(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Re
         return Ok(());
     };
     let what = format!("cannot update {changed} through pod status");
-    refuse(request, rule, &what)
+    Err(request.denial(rule, &what))
 }
 
 /// The labels that the plugin `PodTopologyLabels` copies from the node to its pods, mirror pods too
@@ -137,7 +132,7 @@ fn mirror_pod_labels(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Resu
     let label = Quoted(label);
     let remedy = "nodeRestriction.mirrorPodLabels lists the labels that mirror pods may have";
     let what = format!("cannot create a mirror pod with the label {label}");
-    refuse(request, rule, &what).map_err(|denial| denial.remedy(remedy))
+    Err(request.denial(rule, &what).remedy(remedy))
 }
 
 /// Only an administrator or a drain cordons and uncordons.
@@ -150,7 +145,7 @@ fn self_uncordon(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(
     if old.spec.unschedulable != Some(true) || new.spec.unschedulable == Some(true) {
         return Ok(());
     }
-    refuse(request, rule, "cannot make itself schedulable again")
+    Err(request.denial(rule, "cannot make itself schedulable again"))
 }
 
 /// A kubelet registers without owners; with one, the garbage collector deletes the node when
@@ -163,7 +158,7 @@ fn registration_owners(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Re
     if new.metadata.owner_references.is_empty() {
         return Ok(());
     }
-    refuse(request, rule, "cannot register with ownerReferences")
+    Err(request.denial(rule, "cannot register with ownerReferences"))
 }
 
 /// A node reports only its own events; an event with another host is forged.
@@ -182,7 +177,7 @@ fn events(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Deni
     };
     let host = Quoted(host);
     let what = format!("cannot write events of the host {host}");
-    refuse(request, rule, &what)
+    Err(request.denial(rule, &what))
 }
 
 /// Only the authorizer prevents a node from deleting itself. If a role allows it, an attacker with
@@ -191,7 +186,7 @@ fn self_deletion(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(
     if !is(request, "nodes", "", Operation::Delete) || request.name() != request.node {
         return Ok(());
     }
-    refuse(request, rule, "cannot delete itself")
+    Err(request.denial(rule, "cannot delete itself"))
 }
 
 /// Pods and volumes are placed by the drivers that a node announces. Earlier announcements pass:
@@ -219,5 +214,5 @@ fn csi_drivers(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(),
     let driver = Quoted(&driver.name);
     let remedy = "nodeRestriction.csiDrivers lists the drivers that nodes may announce";
     let what = format!("cannot announce the CSI driver {driver}");
-    refuse(request, rule, &what).map_err(|denial| denial.remedy(remedy))
+    Err(request.denial(rule, &what).remedy(remedy))
 }

@@ -12,6 +12,10 @@ use crate::json::text::{Pairs, Text, or_default};
 use crate::review::Operation;
 use crate::rule::AdmissionRule;
 
+const RULE: AdmissionRule = AdmissionRule::Nodes;
+
+const TAINTS_REMEDY: &str =
+    "taints are set at registration (registerWithTaints) or by an administrator";
 const LABELS_REMEDY: &str = "of the labels of kubernetes.io and k8s.io, a node may set its well-known ones and those under \
     kubelet.kubernetes.io and node.kubernetes.io; set others as an administrator. Labels without such a prefix are not protected";
 
@@ -61,56 +65,40 @@ struct ConfigMapSource<'a> {
 
 /// `admitNode`.
 pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
-    let (request, node) = (request, Quoted(request.node));
-    let deny = |message: String| Denial::forbidden(AdmissionRule::Nodes, message);
+    let deny = |what: &str| request.denial(RULE, &format!("is not allowed to {what}"));
     if request.name() != request.node {
-        let other = Quoted(request.name());
-        return Err(deny(format!(
-            "node {node} is not allowed to modify node {other}"
-        )));
+        return Err(deny(&format!("modify node {}", Quoted(request.name()))));
     }
     match request.operation() {
         Operation::Create => {
-            let new: Node<'_> = request.object(AdmissionRule::Nodes)?;
+            let new: Node<'_> = request.object(RULE)?;
             if new.spec.config_source.is_some() {
-                return Err(deny(format!(
-                    "node {node} is not allowed to create pods with a non-nil configSource"
-                )));
+                return Err(deny("create pods with a non-nil configSource"));
             }
             if let Some(labels) = forbidden_changes(&new.metadata.labels, &Pairs::new()) {
-                return Err(deny(format!(
-                    "node {node} is not allowed to set the following labels: {labels}"
-                ))
-                .remedy(LABELS_REMEDY));
+                let denial = deny(&format!("set the following labels: {labels}"));
+                return Err(denial.remedy(LABELS_REMEDY));
             }
         }
         Operation::Update => {
-            let new: Node<'_> = request.object(AdmissionRule::Nodes)?;
-            let old: Node<'_> = request.old_object(AdmissionRule::Nodes)?;
+            let new: Node<'_> = request.object(RULE)?;
+            let old: Node<'_> = request.old_object(RULE)?;
             // Old kubelets drop the field in a status update, so nil is allowed.
             if new.spec.config_source.is_some() && new.spec.config_source != old.spec.config_source
             {
-                return Err(deny(format!(
-                    "node {node} is not allowed to update configSource to a new non-nil configSource"
-                )));
+                return Err(deny("update configSource to a new non-nil configSource"));
             }
             if new.spec.taints != old.spec.taints {
-                return Err(
-                    deny(format!("node {node} is not allowed to modify taints")).remedy(
-                        "taints are set at registration (registerWithTaints) or by an administrator",
-                    ),
-                );
+                return Err(deny("modify taints").remedy(TAINTS_REMEDY));
             }
             // CVE-2025-5187: with an owner that does not exist, the garbage collector deletes the
             // node, and the kubelet registers it again with other taints.
             if new.metadata.owner_references != old.metadata.owner_references {
-                return Err(deny(format!(
-                    "node {node} is not allowed to modify ownerReferences"
-                )));
+                return Err(deny("modify ownerReferences"));
             }
             if let Some(labels) = forbidden_changes(&new.metadata.labels, &old.metadata.labels) {
-                return Err(deny(format!("is not allowed to modify labels: {labels}"))
-                    .remedy(LABELS_REMEDY));
+                let message = format!("is not allowed to modify labels: {labels}");
+                return Err(Denial::forbidden(RULE, message).remedy(LABELS_REMEDY));
             }
         }
         // The plugin allows a node to delete itself; the authorizer does not.

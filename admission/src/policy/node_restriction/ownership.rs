@@ -125,10 +125,8 @@ fn check_csi_node_status(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let old: OnlySpec<CsiNodeSpec<'_>> = request.old_object(rule)?;
     let new: OnlySpec<CsiNodeSpec<'_>> = request.object(rule)?;
     if old.spec != new.spec {
-        let node = Quoted(request.node);
-        return deny(format!(
-            "node {node} is not allowed to modify CSINode spec via status"
-        ));
+        let what = "is not allowed to modify CSINode spec via status";
+        return Err(request.denial(rule, what));
     }
     Ok(())
 }

@@ -38,84 +38,66 @@ struct Spec<'a> {
 
 /// `admitPod`, and the refusal of every subresource that is not status or eviction.
 pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
-    let (request, node) = (request, Quoted(request.node));
-    let deny = |message: String| Denial::forbidden(AdmissionRule::Pods, message);
+    let rule = AdmissionRule::Pods;
     if !request.subresource().is_empty() {
         let subresource = Quoted(request.subresource());
-        return Err(deny(format!(
+        let message = format!(
             "unexpected pod subresource {subresource}, only 'status' and 'eviction' are allowed"
-        ))
-        .into());
+        );
+        return Err(Denial::forbidden(rule, message).into());
     }
     match request.operation() {
         Operation::Create => check_create(request),
         Operation::Delete => {
             // In-tree uses its lister; the review contains the object.
-            let old: Pod<'_> = request.old_object(AdmissionRule::Pods)?;
+            let old: Pod<'_> = request.old_object(rule)?;
             if &*old.spec.node_name != request.node {
-                return Err(deny(format!(
-                    "node {node} can only delete pods with spec.nodeName set to itself"
-                ))
-                .remedy(OWN_PODS_REMEDY)
-                .into());
+                let what = "can only delete pods with spec.nodeName set to itself";
+                return Err(request.denial(rule, what).remedy(OWN_PODS_REMEDY).into());
             }
             Ok(())
         }
-        operation => Err(deny(format!(
-            "unexpected operation {}, node {node} can only create and delete mirror pods",
-            Quoted(operation.as_str())
-        ))
-        .into()),
+        operation => {
+            let (operation, node) = (Quoted(operation.as_str()), Quoted(request.node));
+            let message = format!(
+                "unexpected operation {operation}, node {node} can only create and delete mirror pods"
+            );
+            Err(Denial::forbidden(rule, message).into())
+        }
     }
 }
 
 /// `admitPodCreate`.
 fn check_create(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
-    let node = Quoted(request.node);
-    let deny = |message: String| {
-        Err(Denial::forbidden(AdmissionRule::Pods, message)
-            .remedy(MIRROR_REMEDY)
-            .into())
+    let deny = |what: &str| {
+        let denial = request.denial(AdmissionRule::Pods, what);
+        Err(denial.remedy(MIRROR_REMEDY).into())
     };
     let pod: Pod<'_> = request.object(AdmissionRule::Pods)?;
     if !pod.metadata.annotations.contains_key(MIRROR_ANNOTATION) {
-        let annotation = Quoted(MIRROR_ANNOTATION);
-        return deny(format!(
+        let (annotation, node) = (Quoted(MIRROR_ANNOTATION), Quoted(request.node));
+        let message = format!(
             "pod does not have {annotation} annotation, node {node} can only create mirror pods"
-        ));
+        );
+        let denial = Denial::forbidden(AdmissionRule::Pods, message);
+        return Err(denial.remedy(MIRROR_REMEDY).into());
     }
     if &*pod.spec.node_name != request.node {
-        return deny(format!(
-            "node {node} can only create pods with spec.nodeName set to itself"
-        ));
+        return deny("can only create pods with spec.nodeName set to itself");
     }
     let owner = match pod.metadata.owner_references.as_slice() {
         [owner] => owner,
-        [] => {
-            return deny(format!(
-                "node {node} can only create pods with an owner reference set to itself"
-            ));
-        }
-        _ => {
-            return deny(format!(
-                "node {node} can only create pods with a single owner reference set to itself"
-            ));
-        }
+        [] => return deny("can only create pods with an owner reference set to itself"),
+        _ => return deny("can only create pods with a single owner reference set to itself"),
     };
     if &*owner.api_version != "v1" || &*owner.kind != "Node" || &*owner.name != request.node {
-        return deny(format!(
-            "node {node} can only create pods with an owner reference set to itself"
-        ));
+        return deny("can only create pods with an owner reference set to itself");
     }
     if owner.controller != Some(true) {
-        return deny(format!(
-            "node {node} can only create pods with a controller owner reference set to itself"
-        ));
+        return deny("can only create pods with a controller owner reference set to itself");
     }
     if owner.block_owner_deletion == Some(true) {
-        return deny(format!(
-            "node {node} must not set blockOwnerDeletion on an owner reference"
-        ));
+        return deny("must not set blockOwnerDeletion on an owner reference");
     }
     let name = request.node;
     match request.look_up(AdmissionRule::Pods, Lookup::Node(name.to_owned()))? {
@@ -131,9 +113,7 @@ fn check_create(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
     }
     match pod_references::find(request)? {
         None => Ok(()),
-        Some(resource) => deny(format!(
-            "node {node} can not create pods that reference {resource}"
-        )),
+        Some(resource) => deny(&format!("can not create pods that reference {resource}")),
     }
 }
 
@@ -219,40 +199,33 @@ impl PartialEq for Amount<'_> {
 
 /// `admitPodStatus`.
 pub(super) fn check_status(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
-    let (request, node) = (request, Quoted(request.node));
-    let deny = |message: String| Err(Denial::forbidden(AdmissionRule::PodStatus, message));
+    let rule = AdmissionRule::PodStatus;
+    let deny = |what| Err(request.denial(rule, what));
     if request.operation() != Operation::Update {
         let operation = Quoted(request.operation().as_str());
-        return deny(format!("unexpected operation {operation}"));
+        let message = format!("unexpected operation {operation}");
+        return Err(Denial::forbidden(rule, message));
     }
-    let old: Pod<'_> = request.old_object(AdmissionRule::PodStatus)?;
+    let old: Pod<'_> = request.old_object(rule)?;
     if &*old.spec.node_name != request.node {
-        let denied = deny(format!(
-            "node {node} can only update pod status for pods with spec.nodeName set to itself"
-        ));
-        return denied.map_err(|denial| denial.remedy(OWN_PODS_REMEDY));
+        let what = "can only update pod status for pods with spec.nodeName set to itself";
+        return Err(request.denial(rule, what).remedy(OWN_PODS_REMEDY));
     }
-    let new: Pod<'_> = request.object(AdmissionRule::PodStatus)?;
+    let new: Pod<'_> = request.object(rule)?;
     if old.metadata.labels != new.metadata.labels {
-        return deny(format!(
-            "node {node} cannot update labels through pod status"
-        ));
+        return deny("cannot update labels through pod status");
     }
     if old.status.resource_claim_statuses != new.status.resource_claim_statuses {
-        return deny(format!("node {node} cannot update resource claim statues"));
+        return deny("cannot update resource claim statues");
     }
     if old.status.extended_resource_claim_status != new.status.extended_resource_claim_status {
-        return deny(format!(
-            "node {node} cannot update extended resource claim status"
-        ));
+        return deny("cannot update extended resource claim status");
     }
     if request.policy.version().is_1_37_or_later()
         && old.status.node_allocatable_resource_claim_statuses
             != new.status.node_allocatable_resource_claim_statuses
     {
-        return deny(format!(
-            "node {node} cannot update node allocatable resource claim statuses"
-        ));
+        return deny("cannot update node allocatable resource claim statuses");
     }
     Ok(())
 }

@@ -63,6 +63,11 @@ impl<'a> Deref for NodeRequest<'_, 'a> {
 }
 
 impl NodeRequest<'_, '_> {
+    /// The denial that says what this node may not do.
+    pub(super) fn denial(&self, rule: AdmissionRule, what: &str) -> Denial {
+        Denial::forbidden(rule, format!("node {} {what}", Quoted(self.node)))
+    }
+
     /// The result of `lookup`; interrupts the check of `rule` if it is not there yet, or failed.
     pub(super) fn look_up(
         &self,
