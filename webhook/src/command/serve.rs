@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config;
 use crate::server::{
-    Acceptor, Certificates, ClientCa, LookupClient, Metrics, Shutdown, State, health_router,
+    Acceptor, Certificates, ClientCa, LookupClient, Metrics, State, health_router,
     raise_file_limit, server_config,
 };
 
@@ -89,7 +90,6 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let policies = config::load(arguments.config.as_deref(), &[])?;
     config::warn(&policies);
     let metrics = Arc::new(Metrics::new());
-    let shutdown = Arc::new(Shutdown::default());
     let certificates = Arc::new(Certificates::default());
     let client_ca = arguments
         .client_ca
@@ -105,7 +105,6 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
         policies,
         lookups,
         Arc::clone(&metrics),
-        Arc::clone(&shutdown),
         Arc::clone(&certificates),
     ));
 
@@ -157,14 +156,14 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
         drain_timeout,
         "shutting down: closing connections"
     );
-    shutdown.begin();
+    state.shutdown.leaving.store(true, Ordering::Relaxed);
     let leave = async {
         let half = Duration::from_secs(lame_duck) / 2;
         tokio::time::sleep(half).await;
         // By now the endpoints have changed: clients connect to another replica.
-        shutdown.close_idle();
+        state.shutdown.idle.cancel();
         tokio::time::sleep(half).await;
-        shutdown.stop();
+        state.shutdown.stopped.cancel();
         connections.close();
         let limit = Duration::from_secs(drain_timeout);
         if tokio::time::timeout(limit, connections.wait())

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -21,7 +22,6 @@ use tokio_util::task::TaskTracker;
 
 use super::deadline::{DeadlineStream, Deadlines};
 use super::handler::{State, answer};
-use super::metrics::Handshake;
 
 /// Longest TLS handshake; the API server gives itself as long.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -79,7 +79,7 @@ impl Acceptor {
         loop {
             let accepted = tokio::select! {
                 biased;
-                () = self.state.shutdown.stopped() => return,
+                () = self.state.shutdown.stopped.cancelled() => return,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
@@ -111,24 +111,24 @@ impl Acceptor {
         let stream = match handshake {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
-                self.state.metrics.handshake(Handshake::Failed);
+                self.state.metrics.handshake("failed");
                 tracing::debug!(%peer, %error, "TLS handshake failed");
                 return;
             }
             Err(_) => {
-                self.state.metrics.handshake(Handshake::Slow);
+                self.state.metrics.handshake("slow");
                 tracing::debug!(%peer, "TLS handshake took too long");
                 return;
             }
         };
-        self.state.metrics.handshake(Handshake::Done);
+        self.state.metrics.handshake("done");
         let stream = DeadlineStream::new(stream, DEADLINES, state.clone());
         let peer_ip = peer.ip().to_canonical();
         let service = service_fn(async |request| {
             state.begin_request();
             let mut answer = answer(&self.state, request, peer_ip).await;
             state.end_request();
-            if self.state.shutdown.is_leaving() {
+            if self.state.shutdown.leaving.load(Ordering::Relaxed) {
                 let close = HeaderValue::from_static("close");
                 answer.headers_mut().insert(CONNECTION, close);
             }
@@ -144,7 +144,7 @@ impl Acceptor {
         let served = tokio::select! {
             biased;
             served = &mut connection => served,
-            () = self.state.shutdown.closes_idle() => {
+            () = self.state.shutdown.idle.cancelled() => {
                 state.close_when_idle();
                 connection.await
             }

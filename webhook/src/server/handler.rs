@@ -26,7 +26,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::limit::{LARGEST_BODY, LARGEST_SENT, Limit, Share};
 use super::lookup::{LookupClient, time_for_lookups};
-use super::metrics::{self, DecisionLabels, Metrics, Rejected};
+use super::metrics::{DecisionLabels, Metrics};
 use super::shutdown::Shutdown;
 use super::tls::Certificates;
 
@@ -39,7 +39,7 @@ pub(crate) struct State {
     pub(crate) policies: ArcSwap<Policies>,
     pub(crate) lookups: LookupClient,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) shutdown: Arc<Shutdown>,
+    pub(crate) shutdown: Shutdown,
     pub(crate) certificates: Arc<Certificates>,
     limit: Limit,
     listening: AtomicBool,
@@ -50,14 +50,13 @@ impl State {
         policies: Policies,
         lookups: LookupClient,
         metrics: Arc<Metrics>,
-        shutdown: Arc<Shutdown>,
         certificates: Arc<Certificates>,
     ) -> Self {
         Self {
             policies: ArcSwap::from_pointee(policies),
             lookups,
             metrics,
-            shutdown,
+            shutdown: Shutdown::default(),
             certificates,
             limit: Limit::default(),
             listening: AtomicBool::new(false),
@@ -106,33 +105,37 @@ fn plain(status: StatusCode, text: String) -> Answer {
     response
 }
 
-/// An HTTP error without a verdict.
+/// An HTTP status without a verdict, and its name in the metrics.
+type Reason = (StatusCode, &'static str);
+
+const BAD_REVIEW: Reason = (StatusCode::BAD_REQUEST, "bad_review");
+const TOO_SLOW: Reason = (StatusCode::REQUEST_TIMEOUT, "too_slow");
+const TOO_LARGE: Reason = (StatusCode::PAYLOAD_TOO_LARGE, "too_large");
+const BAD_CONTENT_TYPE: Reason = (StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_content_type");
+const TOO_BUSY: Reason = (StatusCode::SERVICE_UNAVAILABLE, "too_busy");
+const LOOKUP_FAILED: Reason = (StatusCode::SERVICE_UNAVAILABLE, "lookup_failed");
+
 struct Rejection {
-    reason: Rejected,
+    status: StatusCode,
+    /// As the metrics name it.
+    reason: &'static str,
     text: String,
 }
 
 impl Rejection {
-    fn new(reason: Rejected, text: &str) -> Self {
+    fn new((status, reason): Reason, text: &str) -> Self {
         let text = shown(text).to_owned();
-        Self { reason, text }
-    }
-
-    fn status(&self) -> StatusCode {
-        match self.reason {
-            Rejected::BadReview => StatusCode::BAD_REQUEST,
-            Rejected::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Rejected::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Rejected::BadContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Rejected::TooBusy | Rejected::LookupFailed => StatusCode::SERVICE_UNAVAILABLE,
+        Self {
+            status,
+            reason,
+            text,
         }
     }
 
     fn into_response(self) -> Answer {
-        let status = self.status();
-        let mut response = plain(status, self.text + "\n");
+        let mut response = plain(self.status, self.text + "\n");
         let headers = response.headers_mut();
-        if status == StatusCode::SERVICE_UNAVAILABLE {
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
             // Keep the connection: a new handshake would only add load.
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         } else {
@@ -159,7 +162,7 @@ async fn isolated(
         Ok(Err(refusal)) => {
             metrics.rejected(refusal.reason);
             tracing::warn!(
-                status = refusal.status().as_u16(),
+                status = refusal.status.as_u16(),
                 error = refusal.text,
                 "rejected a call without a verdict"
             );
@@ -193,8 +196,8 @@ where
     if !share.begin() {
         return Err(too_busy());
     }
-    let review = Review::begin(&bytes)
-        .map_err(|error| Rejection::new(Rejected::BadReview, &error.to_string()))?;
+    let review =
+        Review::begin(&bytes).map_err(|error| Rejection::new(BAD_REVIEW, &error.to_string()))?;
     let deadline = begun + time_for_lookups(timeout);
     let decision = verdict(state, &review, phase, peer, deadline).await;
     if let Verdict::Deny(denial) = &decision.verdict
@@ -202,7 +205,7 @@ where
     {
         // Not a verdict: another replica or `failurePolicy` decides.
         let text = denial.to_string();
-        return Err(Rejection::new(Rejected::LookupFailed, &text));
+        return Err(Rejection::new(LOOKUP_FAILED, &text));
     }
     // The uid and either a short status or a patch of two tolerations.
     let mut answer = Vec::with_capacity(768);
@@ -218,7 +221,7 @@ fn expected_length(headers: &HeaderMap) -> Result<usize, Rejection> {
         .map_or(&b""[..], HeaderValue::as_bytes);
     if !kind.starts_with(b"application/json") {
         let text = "expected application/json";
-        return Err(Rejection::new(Rejected::BadContentType, text));
+        return Err(Rejection::new(BAD_CONTENT_TYPE, text));
     }
     let length = headers
         .get(CONTENT_LENGTH)
@@ -232,11 +235,11 @@ fn expected_length(headers: &HeaderMap) -> Result<usize, Rejection> {
 
 fn too_large() -> Rejection {
     let text = format!("the body exceeds the limit of {LARGEST_SENT} bytes");
-    Rejection::new(Rejected::TooLarge, &text)
+    Rejection::new(TOO_LARGE, &text)
 }
 
 fn too_busy() -> Rejection {
-    Rejection::new(Rejected::TooBusy, "too many concurrent reviews")
+    Rejection::new(TOO_BUSY, "too many concurrent reviews")
 }
 
 async fn read_body(
@@ -246,7 +249,7 @@ async fn read_body(
     share: &mut Share,
 ) -> Result<Bytes, Rejection> {
     let read = soon(limit, receive(body, expected, share)).await;
-    let slow = || Rejection::new(Rejected::TooSlow, "timed out reading the body");
+    let slow = || Rejection::new(TOO_SLOW, "timed out reading the body");
     read.unwrap_or_else(|_| Err(slow()))
 }
 
@@ -259,7 +262,7 @@ async fn receive(
 ) -> Result<Bytes, Rejection> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let early = |_| Rejection::new(Rejected::BadReview, "the body ended early");
+        let early = |_| Rejection::new(BAD_REVIEW, "the body ended early");
         let Ok(data) = frame.map_err(early)?.into_data() else {
             continue;
         };
@@ -331,7 +334,7 @@ async fn verdict(
             Evaluation::Decided(decision) => return decision,
             Evaluation::Needs(lookup) => {
                 let answer = state.lookups.answer(&lookup, peer, deadline).await;
-                state.metrics.looked_up((&answer).into());
+                state.metrics.looked_up(&answer);
                 lookups.insert(lookup, answer);
             }
         }
@@ -351,15 +354,18 @@ fn report(
     let request = &review.request;
     let (group, resource) = request.group_resource();
     let result = match &decision.verdict {
-        Verdict::Deny(_) => metrics::Outcome::Deny,
-        Verdict::Patch(_) => metrics::Outcome::Mutate,
-        Verdict::Allow if decision.refusal.is_some() => metrics::Outcome::Warn,
-        Verdict::Allow => metrics::Outcome::Allow,
+        Verdict::Deny(_) => "deny",
+        Verdict::Patch(_) => "mutate",
+        Verdict::Allow if decision.refusal.is_some() => "warn",
+        Verdict::Allow => "allow",
     };
     let refusal = decision.refusal.as_ref();
     let policy = refusal.map_or("none", |refusal| refusal.rule.as_str());
     let labels = DecisionLabels {
-        webhook: phase.into(),
+        webhook: match phase {
+            AdmissionPhase::Mutating => "mutate",
+            AdmissionPhase::Validating => "validate",
+        },
         policy,
         operation: request.operation().as_str(),
         resource: registered_resource(resource).unwrap_or("other"),
@@ -404,7 +410,6 @@ mod tests {
             Policies::default(),
             LookupClient::connect(None).await.unwrap(),
             Arc::new(Metrics::new()),
-            Arc::new(Shutdown::default()),
             Arc::new(Certificates::default()),
         );
         let long = "é".repeat(1 << 20);
@@ -435,7 +440,6 @@ mod tests {
             Policies::default(),
             LookupClient::connect(None).await.unwrap(),
             Arc::clone(&metrics),
-            Arc::new(Shutdown::default()),
             Arc::new(Certificates::default()),
         ));
         let broken = async |request: Request<Full<Bytes>>| {

@@ -1,6 +1,7 @@
 //! The routes `/livez`, `/readyz` and `/metrics` of `serve`.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use axum::Router;
 use axum::extract::State as Shared;
@@ -23,7 +24,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
 /// Ready with a valid certificate, once clients can connect and until shutdown begins; does not
 /// depend on the API server, which most verdicts do not need.
 async fn ready(Shared(state): Shared<Arc<State>>) -> (StatusCode, &'static str) {
-    if state.shutdown.is_leaving() {
+    if state.shutdown.leaving.load(Ordering::Relaxed) {
         return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n");
     }
     if !state.certificates.is_ready() {

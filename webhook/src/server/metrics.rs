@@ -1,12 +1,11 @@
 //! Prometheus metrics. Label values are bounded by construction: no object names, no namespaces.
 
-use std::fmt::Write as _;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use nodelife_admission::{AdmissionPhase, LookupResult};
+use nodelife_admission::LookupResult;
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -19,118 +18,34 @@ const DURATIONS: [f64; 12] = [
     0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0,
 ];
 
-/// An enum whose variants are the values of a label.
-macro_rules! label {
-    ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub(super) enum $name { $($variant),+ }
-
-        impl EncodeLabelValue for $name {
-            fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> std::fmt::Result {
-                encoder.write_str(match self { $(Self::$variant => $text),+ })
-            }
-        }
-    };
-}
-
-label! {
-    Outcome {
-        Allow = "allow",
-        Deny = "deny",
-        Warn = "warn",
-        Mutate = "mutate",
-    }
-}
-
-label! {
-    Endpoint {
-        Mutate = "mutate",
-        Validate = "validate",
-    }
-}
-
-impl From<AdmissionPhase> for Endpoint {
-    fn from(phase: AdmissionPhase) -> Self {
-        match phase {
-            AdmissionPhase::Mutating => Self::Mutate,
-            AdmissionPhase::Validating => Self::Validate,
-        }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct DecisionLabels {
-    pub(super) webhook: Endpoint,
+    /// `mutate` or `validate`.
+    pub(super) webhook: &'static str,
     /// The rule that refused or warned, or `none`.
     pub(super) policy: &'static str,
     pub(super) operation: &'static str,
     /// [`nodelife_admission::registered_resource`], or `other`.
     pub(super) resource: &'static str,
-    pub(super) result: Outcome,
+    /// `allow`, `deny`, `warn` or `mutate`.
+    pub(super) result: &'static str,
 }
 
-label! {
-    Rejected {
-        TooLarge = "too_large",
-        TooBusy = "too_busy",
-        TooSlow = "too_slow",
-        BadReview = "bad_review",
-        BadContentType = "bad_content_type",
-        LookupFailed = "lookup_failed",
-    }
-}
-
-label! {
-    /// The result of loading a new certificate.
-    Reload {
-        Loaded = "loaded",
-        Refused = "refused",
-    }
-}
-
-label! {
-    /// The result of a TLS handshake.
-    Handshake {
-        Done = "done",
-        Failed = "failed",
-        Slow = "slow",
-    }
-}
-
-label! {
-    LookedUp {
-        Found = "found",
-        Missing = "missing",
-        Failed = "failed",
-    }
-}
-
-impl From<&LookupResult> for LookedUp {
-    fn from(result: &LookupResult) -> Self {
-        match result {
-            LookupResult::Missing => Self::Missing,
-            LookupResult::Failed(_) => Self::Failed,
-            _ => Self::Found,
-        }
-    }
-}
-
-type Label<V> = [(&'static str, V); 1];
+type Label = [(&'static str, &'static str); 1];
 
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<DecisionLabels, Counter>,
-    durations: Family<Label<Endpoint>, Histogram>,
+    durations: Family<Label, Histogram>,
     in_flight: Gauge<i64>,
     bytes: Histogram,
-    rejected: Family<Label<Rejected>, Counter>,
+    rejected: Family<Label, Counter>,
     panics: Counter,
-    lookups: Family<Label<LookedUp>, Counter>,
-    handshakes: Family<Label<Handshake>, Counter>,
-    reloads: Family<Label<Reload>, Counter>,
-    expiry: Family<Label<&'static str>, Gauge<f64, AtomicU64>>,
+    lookups: Family<Label, Counter>,
+    handshakes: Family<Label, Counter>,
+    reloads: Family<Label, Counter>,
+    expiry: Family<Label, Gauge<f64, AtomicU64>>,
 }
 
 fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
@@ -142,7 +57,7 @@ fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, he
 impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::with_prefix("nodelife");
-        let durations: Family<Label<Endpoint>, Histogram> =
+        let durations: Family<Label, Histogram> =
             Family::new_with_constructor(|| Histogram::new(DURATIONS));
         registry.register_with_unit(
             "admission_duration",
@@ -195,7 +110,7 @@ impl Metrics {
         self.bytes.observe(bytes as f64);
     }
 
-    pub(super) fn rejected(&self, reason: Rejected) {
+    pub(super) fn rejected(&self, reason: &'static str) {
         self.rejected.get_or_create(&[("reason", reason)]).inc();
     }
 
@@ -203,15 +118,22 @@ impl Metrics {
         self.panics.inc();
     }
 
-    pub(super) fn looked_up(&self, result: LookedUp) {
+    pub(super) fn looked_up(&self, result: &LookupResult) {
+        let result = match result {
+            LookupResult::Missing => "missing",
+            LookupResult::Failed(_) => "failed",
+            _ => "found",
+        };
         self.lookups.get_or_create(&[("result", result)]).inc();
     }
 
-    pub(super) fn handshake(&self, result: Handshake) {
+    /// `result`: `done`, `failed` or `slow`.
+    pub(super) fn handshake(&self, result: &'static str) {
         self.handshakes.get_or_create(&[("result", result)]).inc();
     }
 
-    pub(super) fn reloaded(&self, result: Reload) {
+    /// `result`: `loaded` or `refused`.
+    pub(super) fn reloaded(&self, result: &'static str) {
         self.reloads.get_or_create(&[("result", result)]).inc();
     }
 
@@ -232,17 +154,17 @@ mod tests {
         let metrics = Metrics::new();
         // A metric with labels has no line before its first value.
         let labels = DecisionLabels {
-            webhook: Endpoint::Mutate,
+            webhook: "mutate",
             policy: "none",
             operation: "CREATE",
             resource: "pods",
-            result: Outcome::Allow,
+            result: "allow",
         };
         metrics.decided(&labels, 0, Duration::ZERO);
-        metrics.rejected(Rejected::TooBusy);
-        metrics.looked_up(LookedUp::Found);
-        metrics.handshake(Handshake::Done);
-        metrics.reloaded(Reload::Loaded);
+        metrics.rejected("too_busy");
+        metrics.looked_up(&LookupResult::Missing);
+        metrics.handshake("done");
+        metrics.reloaded("loaded");
         metrics.leaf_expires(0);
         let text = metrics.encode(0).unwrap();
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));

@@ -21,5 +21,4 @@ pub(crate) use handler::State;
 pub(crate) use health::router as health_router;
 pub(crate) use lookup::LookupClient;
 pub(crate) use metrics::Metrics;
-pub(crate) use shutdown::Shutdown;
 pub(crate) use tls::{Certificates, server_config};

@@ -23,7 +23,7 @@ use rustls::{RootCertStore, ServerConfig};
 use tokio_util::sync::CancellationToken;
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
-use super::metrics::{Metrics, Reload};
+use super::metrics::Metrics;
 use crate::reload;
 
 /// The files of a mounted Secret.
@@ -188,13 +188,13 @@ impl Certificates {
                 Ok(leaf) => leaf,
                 Err(error) => {
                     if refused.as_ref() != Some(&files) {
-                        metrics.reloaded(Reload::Refused);
+                        metrics.reloaded("refused");
                         refused = Some(files);
                     }
                     return Err(error);
                 }
             };
-            metrics.reloaded(Reload::Loaded);
+            metrics.reloaded("loaded");
             metrics.leaf_expires(leaf.not_after);
             tracing::info!(not_after = leaf.not_after, "certificate loaded");
             self.leaf.store(Some(Arc::new(leaf)));
