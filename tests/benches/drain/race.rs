@@ -10,8 +10,9 @@ use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
+use nodelife_core::node_marks::LOCK_NAMESPACE;
 use nodelife_tests::fixture::pod::is_ready;
-use nodelife_tests::kubectl::{self, Output};
+use nodelife_tests::kubectl::{self, Kubectl, Output};
 use nodelife_tests::program::GoProgram;
 use nodelife_tests::{AuditEvent, ControlPlane, Identity, TIMEOUT, TestNamespace, wait_until};
 use serde_json::{Value, json};
@@ -87,6 +88,10 @@ impl Race {
             }))
             .start()
             .await?;
+        // Only the first drain of a cluster makes it.
+        let kubectl = Kubectl::new(&plane, &Identity::Admin)?;
+        let create = kubectl.run(["create", "namespace", LOCK_NAMESPACE]);
+        create.await?.success()?;
         Ok(Self {
             kubeconfig: plane.kubeconfig_file(&Identity::Admin)?,
             nodelife: nodelife.to_owned(),
