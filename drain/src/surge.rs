@@ -163,10 +163,12 @@ fn objection(deployment: &Value) -> Option<&'static str> {
         return Some("its strategy is Recreate, which stops the old pod first");
     }
     let is = |path: &str| at(path).and_then(Value::as_i64).unwrap_or(0);
-    let wanted = is("/spec/replicas");
-    if is("/status/replicas") > 0
-        && (is("/status/updatedReplicas") < wanted || is("/status/availableReplicas") < wanted)
-    {
+    let (wanted, updated) = (is("/spec/replicas"), is("/status/updatedReplicas"));
+    let there = is("/status/replicas");
+    // `DeploymentStatusViewer` of staging/src/k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go, v1.36.3.
+    let is_under_way =
+        updated < wanted || there > updated || is("/status/availableReplicas") < wanted;
+    if there > 0 && is_under_way {
         return Some("its last rollout is not complete");
     }
     let surge = at("/spec/strategy/rollingUpdate/maxSurge");
