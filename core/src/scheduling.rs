@@ -133,6 +133,14 @@ pub enum Reason {
     Neighbour,
 }
 
+impl Unschedulable {
+    /// Whether no pod that leaves, and no node like the others, would make room.
+    pub fn is_lasting(&self) -> bool {
+        let lasts = |reason: &Reason| matches!(reason, Reason::Affinity | Reason::Volume(_));
+        self.obstacles.0.keys().all(lasts)
+    }
+}
+
 impl fmt::Display for Unschedulable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.others {

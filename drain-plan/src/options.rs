@@ -70,6 +70,8 @@ pub struct DrainOptions {
     pub blocked_timeout: Option<SignedDuration>,
     /// Pods that the plan found impossible to evict, by UID; the others go without them.
     pub given_up: BTreeMap<Str, Impossible>,
+    /// Pods whose replacement has no place as long as their node is drained, by UID.
+    pub without_place: BTreeSet<Str>,
     /// Whether what can never be allowed is waited for: somebody may change it.
     pub wait_for_impossible: bool,
     /// Whether rights that are missing are waited for: nobody repeats this drain.

@@ -275,8 +275,15 @@ impl DrainMachine {
         let fails = self.creation_failure(&counts.uid).is_some() || missing.is_some();
         // Time is no reason to take the last pod while it is known that no other can come.
         let held = fails && counts.has <= 1;
+        // Nor is it a reason to wait where the scheduler says what the plan has said.
+        let in_vain = !pending.is_empty()
+            && self
+                .settings
+                .without_place
+                .contains(&tracked.pod.metadata.uid);
         // One pod is let through, not all that have waited as long.
-        let gives_way = waited && !held && !self.ledger.last_sent(&limit).is_some_and(patient);
+        let its_turn = waited && !self.ledger.last_sent(&limit).is_some_and(patient);
+        let gives_way = !held && (its_turn || in_vain);
         let spare = self
             .ledger
             .allows_another(&limit, counts.allowed(), self.now)

@@ -26,6 +26,7 @@ use nodelife_core::disruption::{
     BudgetKey, Budgets, EvictionDecision, Exemption, ImplicitBudget, may_be_lifted, unknown_keeper,
 };
 use nodelife_core::format::{count, join};
+use nodelife_core::scheduling::Unschedulable;
 use nodelife_core::text::Str;
 use nodelife_core::workload::{Workloads, is_of_group};
 use obstacles::{held, obstacles};
@@ -75,6 +76,9 @@ pub struct DrainPlan {
     /// Why pods cannot be evicted as things are, by UID: the drain reads it here.
     #[serde(skip)]
     pub impossible: BTreeMap<Str, Impossible>,
+    /// Pods whose replacement no other node will take, by UID.
+    #[serde(skip)]
+    pub without_place: BTreeSet<Str>,
 }
 
 /// One pod of a plan.
@@ -146,7 +150,7 @@ fn unschedulable(
     context: &PlanContext<'_>,
     drained: &[Str],
     leaving: &[PlannedEviction<'_>],
-) -> BTreeMap<Str, String> {
+) -> BTreeMap<Str, Unschedulable> {
     let mut placement = context.places(drained);
     leaving
         .iter()
@@ -155,7 +159,7 @@ fn unschedulable(
         .filter(|PlannedEviction { pod, .. }| pod.metadata.controller().is_some())
         .filter_map(|PlannedEviction { pod, .. }| {
             let nowhere = placement.place(pod).err()?;
-            Some((pod.metadata.uid.clone(), nowhere.to_string()))
+            Some((pod.metadata.uid.clone(), nowhere))
         })
         .collect()
 }
@@ -242,6 +246,8 @@ impl DrainPlan {
         let mut nowhere = outlook.map_or_else(BTreeMap::new, |context| {
             unschedulable(context, &nodes, &leaving)
         });
+        let lasts = nowhere.iter().filter(|(_, why)| why.is_lasting());
+        let without_place = lasts.map(|(uid, _)| uid.clone()).collect();
         let waits = outlook.map_or_else(Vec::new, |outlook| {
             obstacles(items, &leaving, budgets, outlook, &nowhere, options)
         });
@@ -287,6 +293,7 @@ impl DrainPlan {
             nodes,
             refused: Vec::new(),
             impossible: items.iter().filter_map(impossible).collect(),
+            without_place,
             pods,
             digest: String::new(),
             eviction: options.eviction.clone(),
@@ -367,7 +374,7 @@ fn terminating(items: &[InventoryItem], now: Timestamp) -> BTreeMap<Str, u64> {
 fn planned(
     item: &InventoryItem,
     wave: Option<u32>,
-    unschedulable: Option<String>,
+    unschedulable: Option<Unschedulable>,
     eviction: &EvictionSettings,
 ) -> PlannedPod {
     let meta = &item.pod.metadata;
@@ -409,7 +416,7 @@ fn planned(
         granted: item.granted.clone(),
         budget: budget.map(|key| key.to_string()),
         blocked: false,
-        unschedulable,
+        unschedulable: unschedulable.map(|nowhere| nowhere.to_string()),
         warnings: item.warnings.clone(),
         urgent: item.urgent,
         goes_last: item.order == i32::MAX,

@@ -13,6 +13,7 @@ use nodelife_core::disruption::{BudgetRefusal, Budgets, EvictionDecision, Limit,
 use nodelife_core::format;
 use nodelife_core::format::{count, list};
 use nodelife_core::object::Node;
+use nodelife_core::scheduling::Unschedulable;
 use nodelife_core::text::Str;
 
 /// How many pods are refused.
@@ -33,7 +34,7 @@ pub(super) fn obstacles(
     leaving: &[PlannedEviction<'_>],
     budgets: &Budgets,
     context: &PlanContext<'_>,
-    unschedulable: &BTreeMap<Str, String>,
+    unschedulable: &BTreeMap<Str, Unschedulable>,
     options: &PlanOptions,
 ) -> Vec<String> {
     let now = options.now;
@@ -169,7 +170,7 @@ fn blocked(
 /// Pods that wait for a replacement that does not come.
 fn missing_replacements(
     leaving: &[PlannedEviction<'_>],
-    unschedulable: &BTreeMap<Str, String>,
+    unschedulable: &BTreeMap<Str, Unschedulable>,
 ) -> Vec<String> {
     let mut limits: BTreeMap<&Limit, Vec<&PlannedEviction<'_>>> = BTreeMap::new();
     for planned in leaving {
@@ -193,7 +194,7 @@ fn missing_replacements(
             |one: &&&PlannedEviction<'_>| unschedulable.contains_key(&one.pod.metadata.uid);
         if let Some(first) = planned.iter().find(nowhere) {
             found.push(format!(
-                "no other node takes the replacement of {}, which the next pods wait for",
+                "no other node takes the replacement of {}",
                 first.pod.metadata.full_name()
             ));
         }

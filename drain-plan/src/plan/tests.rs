@@ -264,7 +264,7 @@ fn a_replacement_without_a_place_leaves_no_estimate() {
     let one = [budget("web", 1, 2, 1)];
     assert_eq!(
         obstacles_of(&pods, &one),
-        ["no other node takes the replacement of default/p0, which the next pods wait for"]
+        ["no other node takes the replacement of default/p0"]
     );
     // Nobody waits for it.
     let none: [String; 0] = [];

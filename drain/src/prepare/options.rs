@@ -170,6 +170,7 @@ impl DrainRequest {
                 given_up.retain(|_, why| !why.may_be_scaled());
                 given_up
             },
+            without_place: plan.without_place.clone(),
             wait_for_rights: self.shared.is_some(),
             deadline: deadline(self.end, cluster),
             cordon_each: self.cordons_each(view),

@@ -76,6 +76,33 @@ fn the_last_ready_pod_stays_while_its_controller_makes_none() {
     assert_eq!(evicted(&drain.step(counted_of(4))), ["b"]);
 }
 
+/// No minute brings a replacement that has no place, by the plan and by the scheduler.
+#[test]
+fn a_replacement_that_has_no_place_is_not_waited_for() {
+    for foretold in [true, false] {
+        let names = ["a", "b", "c", "d"].map(|name| pod(name, NODE).metadata.uid);
+        let settings = DrainOptions {
+            without_place: names.into_iter().filter(|_| foretold).collect(),
+            ..DrainOptions::default()
+        };
+        let (mut drain, _) = unprotected_with(settings);
+        drain.answer("a", EvictionResult::Accepted);
+        drain.gone("a");
+        drain.step(status_of_four(3));
+        let count = ReplicaCount {
+            ready: 3,
+            made: 4,
+            pending: vec!["default/x is Pending: 0/1 nodes are available".to_owned()],
+        };
+        let counted = DrainEvent::Counted {
+            workload: "u-web".into(),
+            count: Some(count),
+        };
+        let next: &[&str] = if foretold { &["b"] } else { &[] };
+        assert_eq!(evicted(&drain.step(counted)), next);
+    }
+}
+
 /// pdb-operator/pdb-operator#81: budgets count pods, and one that goes restarts its whole group.
 #[test]
 fn groups_that_restart_as_one_go_one_after_the_other() {

@@ -334,9 +334,13 @@ fn an_interrupt_ends_when_all_responses_are_in() {
 
 /// Four Ready pods of a ReplicaSet of four, with no budget.
 fn unprotected() -> (Drain, Vec<Effect>) {
+    unprotected_with(DrainOptions::default())
+}
+
+fn unprotected_with(settings: DrainOptions) -> (Drain, Vec<Effect>) {
     let settings = DrainOptions {
         implicit: Some(ImplicitBudget::default()),
-        ..DrainOptions::default()
+        ..settings
     };
     let mut workloads = Workloads::default();
     workloads.add_listed([WorkloadKind::ReplicaSet], [ready_of_four(4)]);
