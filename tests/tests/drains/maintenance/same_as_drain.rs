@@ -88,6 +88,21 @@ run! {
         wait_ready_is_refused_if_replicas_may_not_be_watched;
     refusals: [all_refusals_are_reported_at_once_and_nothing_is_written]
         two_budgets_on_a_pod_are_named_before_the_cordon;
+    reported: [a_spread_that_counts_the_cordoned_node_is_foretold]
+        a_job_that_spoils_a_budget_is_waited_for,
+        a_job_that_fails_for_good_is_foretold,
+        a_pod_that_belongs_to_a_pod_goes_with_it,
+        siblings_of_an_unknown_workload_go_one_after_the_other,
+        an_owner_that_is_no_controller_is_named,
+        the_only_ready_pod_of_a_workload_is_named,
+        a_budget_that_cannot_be_counted_is_refused_before_the_cordon,
+        a_budget_over_an_unknown_operators_deployment_never_allows,
+        nodes_that_need_each_other_go_one_after_the_other,
+        a_surge_that_has_no_place_changes_nothing,
+        a_surge_into_a_broken_rollout_changes_nothing,
+        a_webhook_that_will_allow_soon_is_asked_again;
+    consequences: []
+        the_last_ready_pod_stays_while_a_quota_refuses_replacements;
     returning: [a_pod_that_tolerates_the_cordon_is_evicted_once]
         a_pod_whose_template_names_the_node_is_evicted_once,
         pods_of_a_daemon_set_created_meanwhile_stay;
