@@ -11,7 +11,7 @@ use crate::newest_time::newest_time;
 use crate::node_access::{NodeAuthorizer, NodeRestriction};
 use crate::object::{
     Autoscaler, Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Node,
-    PersistentVolume, Pod, SigningRequest, VolumeAttachment, Workload,
+    PersistentVolume, Pod, SigningRequest, VolumeAttachment, Workload, is_default,
 };
 use crate::text::Str;
 
@@ -143,10 +143,6 @@ pub struct Snapshot {
     pub node_authorizer: Option<NodeAuthorizer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_restriction: Option<NodeRestriction>,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl Snapshot {

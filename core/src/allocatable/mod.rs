@@ -39,7 +39,7 @@ pub use validation::{
     check_reserved_memory,
 };
 
-use crate::object::{Node, ResourceList};
+use crate::object::{Node, ResourceList, is_default};
 use crate::quantity::{Format, Quantity};
 use crate::text::Str;
 use crate::version::Version;
@@ -91,12 +91,8 @@ pub struct Unexplained {
     /// Capacity − Allocatable, by resource, as the node says them; of memory without `hugepages`.
     pub reserved: Amounts,
     /// Memory in huge pages, by the node's capacity of them.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub hugepages: Quantity,
-}
-
-fn is_zero(amount: &Quantity) -> bool {
-    amount.is_zero()
 }
 
 impl Unexplained {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::object::LabelSelector;
+use crate::object::{LabelSelector, is_default};
 use crate::text::Str;
 
 /// The nodes, when they are drained, and how.
@@ -55,10 +55,6 @@ pub struct MaintenanceSpec {
     /// absent: it is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<u32>,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::object::is_default;
 use crate::text::Str;
 
 /// How many pods are listed that are not settled.
@@ -70,7 +71,7 @@ pub struct MaintenanceStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<UnsettledPod>,
     /// How many more are not settled.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub more_pods: u32,
 }
 
@@ -79,11 +80,6 @@ impl MaintenanceStatus {
         let mut conditions = self.conditions.iter();
         conditions.find(|condition| condition.kind == kind)
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 /// One of the conditions.
@@ -200,25 +196,25 @@ impl NodeStatus {
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeCounts {
     /// Gone, by an eviction.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub evicted: u32,
     /// They stay, or went by themselves.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub skipped: u32,
     /// It is not their turn yet.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub pending: u32,
     /// A budget, a webhook or the server is in the way.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub blocked: u32,
     /// Evicted and waited for.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub terminating: u32,
     /// Evicted, but not gone when the drain stopped waiting for them.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub stuck: u32,
     /// They cannot be evicted as things are.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub impossible: u32,
 }
 

@@ -76,6 +76,11 @@ where
     Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
+/// Whether a field says nothing, and is left out.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// Reads amounts, also those that stand there as numbers, as Kubernetes does
 /// (k8s.io/apimachinery v0.36.3, `pkg/api/resource/quantity.go`, `UnmarshalJSON`). The API
 /// server writes text; people who write YAML don't.

@@ -34,6 +34,7 @@ pub use budget::{
 };
 pub use event::{Event, ObjectRef};
 pub use lease::{Lease, LeaseSpec};
+pub(crate) use meta::is_default;
 pub use meta::{Annotations, Labels, Meta, OwnerReference, nullable};
 pub use node::{
     AttachedVolume, DaemonEndpoint, DaemonEndpoints, Node, NodeAddress, NodeCondition, NodeInfo,

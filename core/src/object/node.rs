@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::meta::{nullable, quantities};
+use super::meta::{is_default, nullable, quantities};
 use super::{Meta, ResourceList};
 use crate::text::Str;
 
@@ -61,7 +61,7 @@ pub struct NodeStatus {
     pub conditions: Vec<NodeCondition>,
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub addresses: Vec<NodeAddress>,
-    #[serde(skip_serializing_if = "DaemonEndpoints::is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub daemon_endpoints: DaemonEndpoints,
     pub node_info: NodeInfo,
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
@@ -118,12 +118,6 @@ pub struct NodeAddress {
 #[serde(rename_all = "camelCase", default)]
 pub struct DaemonEndpoints {
     pub kubelet_endpoint: DaemonEndpoint,
-}
-
-impl DaemonEndpoints {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

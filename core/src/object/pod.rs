@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::meta::{nullable, quantities};
+use super::meta::{is_default, nullable, quantities};
 use super::{Affinity, LabelSelector, Labels, Meta, ResourceList, Shared};
 use crate::text::Str;
 use crate::version::Version;
@@ -110,7 +110,7 @@ pub struct SpreadConstraint {
     /// The label whose values are the domains.
     pub topology_key: Str,
     /// By how many pods a domain may exceed the one with the fewest.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub max_skew: i32,
     /// `DoNotSchedule` or `ScheduleAnyway`.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -130,11 +130,6 @@ pub struct SpreadConstraint {
     /// Labels of the pod that the others must have as well.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub match_label_keys: Vec<Str>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "what serde calls it with")]
-fn is_zero(number: &i32) -> bool {
-    *number == 0
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

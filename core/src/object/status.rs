@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::meta::nullable;
+use super::meta::{is_default, nullable};
 
 /// The fields of `metav1.Status` that nodelife reads (k8s.io/apimachinery v0.36.3,
 /// `pkg/apis/meta/v1/types.go`).
@@ -49,7 +49,7 @@ pub struct StatusDetails {
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub causes: Vec<StatusCause>,
     /// Seconds to wait before the next try; 0 says nothing.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub retry_after_seconds: u32,
 }
 
@@ -70,9 +70,4 @@ impl Status {
         let details = self.details.as_ref()?;
         details.causes.iter().find(|cause| cause.reason == reason)
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_zero(seconds: &u32) -> bool {
-    *seconds == 0
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::meta::nullable;
+use super::meta::{is_default, nullable};
 use super::{Condition, LabelSelector, Labels, Meta};
 use crate::text::Str;
 
@@ -43,7 +43,7 @@ pub struct WorkloadSpec {
     pub replicas: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
-    #[serde(skip_serializing_if = "PodTemplate::is_empty", deserialize_with = "nullable")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "nullable")]
     pub template: PodTemplate,
     /// How many failed pods a Job survives; absent means 6.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ pub struct WorkloadSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<i32>,
     /// How a Job takes the failure of a pod.
-    #[serde(skip_serializing_if = "PodFailurePolicy::is_empty", deserialize_with = "nullable")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "nullable")]
     pub pod_failure_policy: PodFailurePolicy,
 }
 
@@ -65,12 +65,6 @@ pub struct WorkloadSpec {
 pub struct PodFailurePolicy {
     #[serde(deserialize_with = "nullable")]
     pub rules: Vec<PodFailureRule>,
-}
-
-impl PodFailurePolicy {
-    fn is_empty(&self) -> bool {
-        self.rules.is_empty()
-    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,7 +98,7 @@ pub struct PodFailureCondition {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodTemplate {
-    #[serde(skip_serializing_if = "PodTemplateMeta::is_empty", deserialize_with = "nullable")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "nullable")]
     pub metadata: PodTemplateMeta,
     pub spec: PodTemplateSpec,
 }
@@ -117,24 +111,12 @@ pub struct PodTemplateMeta {
     pub labels: Labels,
 }
 
-impl PodTemplateMeta {
-    fn is_empty(&self) -> bool {
-        self.labels.is_empty()
-    }
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodTemplateSpec {
     /// The node that takes the pods past the scheduler.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub node_name: Str,
-}
-
-impl PodTemplate {
-    fn is_empty(&self) -> bool {
-        self.spec.node_name.is_empty() && self.metadata.is_empty()
-    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
