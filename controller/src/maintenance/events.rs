@@ -115,12 +115,10 @@ fn of_nodes(old: &MaintenanceStatus, new: &MaintenanceStatus) -> Vec<News> {
 
 /// What blocks it, if something else did before, or nothing.
 fn blocked(old: &MaintenanceStatus, new: &MaintenanceStatus) -> Option<News> {
-    let blocked = |status: &MaintenanceStatus| {
-        let found = status.condition(condition::BLOCKED).cloned();
-        found.filter(|found| found.status == "True")
-    };
-    let now = blocked(new)?;
-    let is_told = blocked(old).is_some_and(|before| before.reason == now.reason);
+    let now = new.blocked()?;
+    let is_told = old
+        .blocked()
+        .is_some_and(|before| before.reason == now.reason);
     let has_just_ended = old.finished_at.is_none() && new.finished_at.is_some();
     (!is_told && !has_just_ended).then(|| (BLOCKED, format!("{}: {}", now.reason, now.message)))
 }

@@ -34,7 +34,7 @@ impl Collector for MaintenanceMetrics {
             if let Some(at) = one.metadata.deletion_timestamp {
                 let at = at.as_second();
                 deleted = Some(deleted.map_or(at, |first| first.min(at)));
-            } else if let Some(why) = one.blocked()
+            } else if let Some(why) = one.status.blocked()
                 && one.status.finished_at.is_none()
             {
                 let since = why.last_transition_time.as_second();

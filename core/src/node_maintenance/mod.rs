@@ -93,27 +93,13 @@ fn wrong_field<T: DeserializeOwned>(value: &Value, alone: &dyn Fn(Value) -> Valu
 }
 
 impl NodeMaintenance {
-    pub fn condition(&self, kind: &str) -> Option<&MaintenanceCondition> {
-        self.status.condition(kind)
-    }
-
-    /// Whether the condition of this type is there and True.
-    pub fn is(&self, kind: &str) -> bool {
-        self.condition(kind).is_some_and(|c| c.status == "True")
-    }
-
     /// Its state in one word: the reason of the condition Progressing.
     pub fn state(&self) -> &str {
         if self.is_deleted() {
             return "GivingBack";
         }
-        let progressing = self.condition(condition::PROGRESSING);
+        let progressing = self.status.condition(condition::PROGRESSING);
         progressing.map_or("New", |condition| condition.reason.as_str())
-    }
-
-    pub fn blocked(&self) -> Option<&MaintenanceCondition> {
-        let blocked = self.condition(condition::BLOCKED);
-        blocked.filter(|condition| condition.status == "True")
     }
 
     /// Why a part of it does not read.

@@ -80,6 +80,12 @@ impl MaintenanceStatus {
         let mut conditions = self.conditions.iter();
         conditions.find(|condition| condition.kind == kind)
     }
+
+    /// The condition Blocked, if it is True.
+    pub fn blocked(&self) -> Option<&MaintenanceCondition> {
+        let blocked = self.condition(condition::BLOCKED);
+        blocked.filter(|condition| condition.status == "True")
+    }
 }
 
 /// One of the conditions.

@@ -89,7 +89,7 @@ impl Worker {
             format::first(SHOWN, uncordoned.map(|node| &node.name))
         };
         let holds = names.is_empty();
-        if holds && self.object.condition(condition::CORDONED).is_none() {
+        if holds && status.condition(condition::CORDONED).is_none() {
             return Ok(());
         }
         let text = format!("somebody uncordoned {names}: pods come to them");

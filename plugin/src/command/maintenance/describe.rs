@@ -28,16 +28,18 @@ pub(super) fn describe(
             "Exit status",
             status.exit_status.map(|code| code.to_string()),
         ),
-        ("Blocked", one.blocked().map(|b| b.message.to_string())),
+        ("Blocked", status.blocked().map(|b| b.message.to_string())),
         (
             "Window",
-            one.condition(condition::PROGRESSING)
+            status
+                .condition(condition::PROGRESSING)
                 .filter(|progressing| progressing.reason == "WaitsForWindow")
                 .map(|progressing| progressing.message.to_string()),
         ),
         (
             "Not cordoned any more",
-            one.condition(condition::CORDONED)
+            status
+                .condition(condition::CORDONED)
                 .filter(|cordoned| cordoned.status == "False")
                 .map(|cordoned| cordoned.message.to_string()),
         ),

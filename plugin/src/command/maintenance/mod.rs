@@ -127,7 +127,7 @@ async fn list(cluster: &Cluster, printer: &mut Printer) -> anyhow::Result<ExitSt
     for one in &listed {
         let age = one.metadata.creation_timestamp;
         let age = age.map_or(0, |at| now.duration_since(at).as_secs());
-        let said = one.blocked().map(|blocked| blocked.message.as_str());
+        let said = one.status.blocked().map(|blocked| blocked.message.as_str());
         let blocked = said.map(str::to_owned).or_else(|| unreadable(one));
         table.row([
             Cell::from(one.metadata.name.to_string()),

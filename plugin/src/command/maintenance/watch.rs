@@ -57,10 +57,10 @@ pub(super) async fn until_gone(
 ) -> anyhow::Result<()> {
     let mut watch = follow(cluster, &object.metadata.name);
     // What held up its drain does not hold up its end.
-    let before = object.blocked().filter(|_| !object.is_deleted());
+    let before = object.status.blocked().filter(|_| !object.is_deleted());
     let mut told = before.map_or_else(String::new, |before| before.message.to_string());
     while let Some(now) = next(&mut watch, &object.metadata.uid, printer).await? {
-        if let Some(blocked) = now.blocked()
+        if let Some(blocked) = now.status.blocked()
             && blocked.message != told.as_str()
         {
             blocked.message.as_str().clone_into(&mut told);
@@ -118,7 +118,7 @@ impl Seen {
             printer.note(format_args!("nodemaintenance/{name}: {}", self.state));
         }
         // What blocks pods is said of each pod.
-        let blocked = one.blocked().filter(|b| b.reason != "PodsBlocked");
+        let blocked = one.status.blocked().filter(|b| b.reason != "PodsBlocked");
         let blocked = blocked.map(|b| b.message.clone()).unwrap_or_default();
         if blocked != self.blocked {
             if !blocked.is_empty() {
