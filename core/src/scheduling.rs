@@ -17,7 +17,8 @@ use std::fmt;
 use std::ops::Bound;
 use std::rc::Rc;
 
-use crate::object::{HostPort, Node, PersistentVolume, Pod};
+use crate::format::join;
+use crate::object::{HostPort, Node, PersistentVolume, Pod, Taint};
 use crate::quantity::Quantity;
 use crate::request::{self, Amounts, ByContainers};
 use crate::taint::{self, NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE, UNSCHEDULABLE};
@@ -163,11 +164,9 @@ impl fmt::Display for Unschedulable {
 
 impl fmt::Display for Rejections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, (obstacle, count)) in self.0.iter().enumerate() {
-            let separator = if i == 0 { "" } else { ", " };
-            write!(f, "{separator}{count} {obstacle}")?;
-        }
-        Ok(())
+        let each = self.0.iter();
+        let each = each.map(|(obstacle, count)| format!("{count} {obstacle}"));
+        f.write_str(&join(each, ", "))
     }
 }
 
@@ -408,12 +407,8 @@ impl<'a> Placement<'a> {
 }
 
 /// Whether a taint of this key would keep the pod off a node.
-fn minds(pod: &Pod, key: &str) -> bool {
-    let taint = crate::object::Taint {
-        key: key.into(),
-        effect: NO_SCHEDULE.into(),
-        ..crate::object::Taint::default()
-    };
+pub fn minds(pod: &Pod, key: &str) -> bool {
+    let taint = Taint::new(key, NO_SCHEDULE);
     !pod.spec.tolerations.iter().any(|t| t.tolerates(&taint))
 }
 

@@ -15,14 +15,6 @@ pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 /// The node is cordoned.
 pub const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-/// MemoryPressure is `True`.
-pub const MEMORY_PRESSURE: &str = "node.kubernetes.io/memory-pressure";
-/// DiskPressure is `True`.
-pub const DISK_PRESSURE: &str = "node.kubernetes.io/disk-pressure";
-/// PIDPressure is `True`.
-pub const PID_PRESSURE: &str = "node.kubernetes.io/pid-pressure";
-/// NetworkUnavailable is `True`.
-pub const NETWORK_UNAVAILABLE: &str = "node.kubernetes.io/network-unavailable";
 /// A person says that the machine is off, and its volumes may be detached.
 pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// The cloud controller has not seen the node yet.
@@ -56,10 +48,18 @@ pub struct ConditionTaint {
 pub const CONDITION_TAINTS: [ConditionTaint; 6] = [
     condition_taint("Ready", "False", NOT_READY),
     condition_taint("Ready", "Unknown", UNREACHABLE),
-    condition_taint("MemoryPressure", "True", MEMORY_PRESSURE),
-    condition_taint("DiskPressure", "True", DISK_PRESSURE),
-    condition_taint("NetworkUnavailable", "True", NETWORK_UNAVAILABLE),
-    condition_taint("PIDPressure", "True", PID_PRESSURE),
+    condition_taint(
+        "MemoryPressure",
+        "True",
+        "node.kubernetes.io/memory-pressure",
+    ),
+    condition_taint("DiskPressure", "True", "node.kubernetes.io/disk-pressure"),
+    condition_taint(
+        "NetworkUnavailable",
+        "True",
+        "node.kubernetes.io/network-unavailable",
+    ),
+    condition_taint("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
 
 const fn condition_taint(
@@ -77,6 +77,17 @@ const fn condition_taint(
 pub fn find<'a>(node: &'a Node, key: &str, effect: &str) -> Option<&'a Taint> {
     let mut taints = node.spec.taints.iter();
     taints.find(|t| t.key == key && t.effect == effect)
+}
+
+impl Taint {
+    /// A taint without a value.
+    pub fn new(key: &str, effect: &str) -> Self {
+        Self {
+            key: key.into(),
+            effect: effect.into(),
+            ..Self::default()
+        }
+    }
 }
 
 impl Toleration {
@@ -98,26 +109,8 @@ impl Toleration {
     }
 }
 
-/// For how long a pod stays on a node with `NoExecute` taints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TolerationTime {
-    /// It is deleted after so many seconds; 0: at once.
-    Seconds(i64),
-    /// It is never deleted for these taints.
-    Forever,
-}
-
-impl TolerationTime {
-    /// The seconds; none: for ever.
-    pub fn seconds(self) -> Option<i64> {
-        match self {
-            Self::Seconds(seconds) => Some(seconds),
-            Self::Forever => None,
-        }
-    }
-}
-
-/// The `NoExecute` taints among `taints` and what `tolerations` make of them.
+/// For how many seconds `tolerations` let a pod stay on a node with the `NoExecute` taints among `taints`;
+/// none: for ever.
 ///
 /// For each taint the first toleration in list order that matches is used, whatever
 /// its seconds. The time is the least of those used; those without seconds count only
@@ -125,14 +118,14 @@ impl TolerationTime {
 pub fn toleration_time<'a>(
     taints: impl IntoIterator<Item = &'a Taint>,
     tolerations: &[Toleration],
-) -> TolerationTime {
-    let mut least = TolerationTime::Forever;
+) -> Option<i64> {
+    let mut least = None;
     for taint in taints.into_iter().filter(|t| t.effect == NO_EXECUTE) {
         let Some(used) = tolerations.iter().find(|t| t.tolerates(taint)) else {
-            return TolerationTime::Seconds(0);
+            return Some(0);
         };
         if let Some(seconds) = used.toleration_seconds {
-            least = least.min(TolerationTime::Seconds(seconds.max(0)));
+            least = least.into_iter().chain([seconds.max(0)]).min();
         }
     }
     least
@@ -158,9 +151,9 @@ pub fn eviction_time(taints: &[(f64, &Taint)], tolerations: &[Toleration]) -> Op
         }
         let there = taints.iter().take(place + 1).map(|(_, taint)| *taint);
         due = match toleration_time(there, tolerations) {
-            TolerationTime::Forever => None,
-            TolerationTime::Seconds(0) => Some(*at),
-            TolerationTime::Seconds(seconds) => due.or_else(|| Some(at + seconds as f64)),
+            None => None,
+            Some(0) => Some(*at),
+            Some(seconds) => due.or_else(|| Some(at + seconds as f64)),
         };
     }
     due
@@ -190,11 +183,7 @@ pub fn suppresses_default(tolerations: &[Toleration], key: &str) -> bool {
 
 /// A `NoExecute` taint as the node lifecycle controller puts it.
 pub fn no_execute(key: &str) -> Taint {
-    Taint {
-        key: key.into(),
-        effect: NO_EXECUTE.into(),
-        ..Taint::default()
-    }
+    Taint::new(key, NO_EXECUTE)
 }
 
 #[cfg(test)]
@@ -211,7 +200,7 @@ mod tests {
         }
     }
 
-    fn time(tolerations: &[Toleration]) -> TolerationTime {
+    fn time(tolerations: &[Toleration]) -> Option<i64> {
         toleration_time(&[no_execute(NOT_READY)], tolerations)
     }
 
@@ -219,11 +208,8 @@ mod tests {
     fn the_first_match_decides() {
         let ten = toleration(NOT_READY, "Exists", NO_EXECUTE, Some(10));
         let always = toleration("", "Exists", "", None);
-        assert_eq!(
-            time(&[ten.clone(), always.clone()]),
-            TolerationTime::Seconds(10)
-        );
-        assert_eq!(time(&[always, ten]), TolerationTime::Forever);
+        assert_eq!(time(&[ten.clone(), always.clone()]), Some(10));
+        assert_eq!(time(&[always, ten]), None);
     }
 
     #[test]
@@ -233,28 +219,25 @@ mod tests {
             toleration("maintenance", "Exists", NO_EXECUTE, None),
         ];
         let taints = [no_execute(NOT_READY), no_execute("maintenance")];
-        assert_eq!(
-            toleration_time(&taints, &tolerations),
-            TolerationTime::Seconds(300)
-        );
+        assert_eq!(toleration_time(&taints, &tolerations), Some(300));
     }
 
     #[test]
     fn without_a_match_it_goes_at_once() {
-        assert_eq!(time(&[]), TolerationTime::Seconds(0));
+        assert_eq!(time(&[]), Some(0));
         let wrong = toleration(NOT_READY, "Equal", NO_EXECUTE, Some(300));
         assert_eq!(
             time(std::slice::from_ref(&wrong)),
-            TolerationTime::Seconds(300),
+            Some(300),
             "empty value is equal"
         );
         let valued = Toleration {
             value: "x".into(),
             ..wrong
         };
-        assert_eq!(time(&[valued]), TolerationTime::Seconds(0));
+        assert_eq!(time(&[valued]), Some(0));
         let negative = toleration(NOT_READY, "Exists", NO_EXECUTE, Some(-5));
-        assert_eq!(time(&[negative]), TolerationTime::Seconds(0));
+        assert_eq!(time(&[negative]), Some(0));
     }
 
     #[test]
@@ -263,7 +246,7 @@ mod tests {
             effect: NO_SCHEDULE.into(),
             ..no_execute(NOT_READY)
         };
-        assert_eq!(toleration_time(&[taint], &[]), TolerationTime::Forever);
+        assert_eq!(toleration_time(&[taint], &[]), None);
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Pods that a cordon does not keep off their node.
 
-use nodelife_core::object::{Pod, Taint};
-use nodelife_core::taint;
+use nodelife_core::object::Pod;
+use nodelife_core::scheduling::minds;
+use nodelife_core::taint::UNSCHEDULABLE;
 use nodelife_core::workload::Workloads;
 
 /// Why what replaces a pod may run on the same node although that is cordoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReturnReason {
-    #[error("it tolerates {}", taint::UNSCHEDULABLE)]
+    #[error("it tolerates {UNSCHEDULABLE}")]
     ToleratesCordon,
     /// No scheduler is asked.
     #[error("the template of its controller names the node")]
@@ -28,15 +29,7 @@ impl ReturnReason {
             return Some(Self::NamesNode);
         }
         // `NodeUnschedulable.Filter` of pkg/scheduler/framework/plugins, v1.36.3.
-        let cordon = Taint {
-            key: taint::UNSCHEDULABLE.into(),
-            effect: taint::NO_SCHEDULE.into(),
-            ..Taint::default()
-        };
-        let mut tolerations = pod.spec.tolerations.iter();
-        tolerations
-            .any(|toleration| toleration.tolerates(&cordon))
-            .then_some(Self::ToleratesCordon)
+        (!minds(pod, UNSCHEDULABLE)).then_some(Self::ToleratesCordon)
     }
 }
 

@@ -340,7 +340,7 @@ impl Course {
         let taints = node.spec.taints.iter();
         let others = taints.filter(|taint| taint.effect == NO_EXECUTE && taint.key != own.key);
         let all = others.clone().chain([&own]);
-        let tolerated = toleration_time(all, &pod.spec.tolerations).seconds();
+        let tolerated = toleration_time(all, &pod.spec.tolerations);
         let others = others.map(|taint| (taint.time_added.map_or(0.0, after), taint));
         let there = others.chain(self.tainted.map(|at| (at, &own)));
         let mut there: Vec<_> = there.map(|(at, taint)| (at.max(created), taint)).collect();

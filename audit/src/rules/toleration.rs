@@ -7,8 +7,7 @@ use crate::{Check, Context, Fact, Findings, Rule, Severity, Statement};
 use nodelife_core::object::{Pod, Toleration};
 use nodelife_core::snapshot::Source;
 use nodelife_core::taint::{
-    NOT_READY, TolerationTime, UNREACHABLE, UNSCHEDULABLE, no_execute, suppresses_default,
-    toleration_time,
+    NOT_READY, UNREACHABLE, UNSCHEDULABLE, no_execute, suppresses_default, toleration_time,
 };
 
 const LINK: &str = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions";
@@ -76,7 +75,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn time(tolerations: &[Toleration], key: &str) -> TolerationTime {
+fn time(tolerations: &[Toleration], key: &str) -> Option<i64> {
     toleration_time(&[no_execute(key)], tolerations)
 }
 
@@ -91,8 +90,7 @@ fn owners_of<'c, 'a>(
 }
 
 fn for_ever(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let is_for_ever =
-        |tolerations: &[Toleration], key: &str| time(tolerations, key) == TolerationTime::Forever;
+    let is_for_ever = |tolerations: &[Toleration], key: &str| time(tolerations, key).is_none();
     let stay = |tolerations: &[Toleration]| DEAD.iter().any(|key| is_for_ever(tolerations, key));
     for (owner, pods) in owners_of(context, stay) {
         let Some(first) = pods.first() else { continue };
@@ -162,7 +160,7 @@ fn odd_time(context: &Context<'_>, findings: &mut Findings<'_>) {
     const LONG: i64 = 600;
     const SHORT: i64 = 30;
     let odd = |tolerations: &[Toleration]| {
-        let seconds = time(tolerations, UNREACHABLE).seconds()?;
+        let seconds = time(tolerations, UNREACHABLE)?;
         (seconds > LONG || (1..SHORT).contains(&seconds)).then_some(seconds)
     };
     let is_odd = |tolerations: &[Toleration]| odd(tolerations).is_some();

@@ -24,11 +24,7 @@ pub fn with_waiting_taint(node: &Node) -> Option<Vec<Taint>> {
         return None;
     }
     let mut taints = node.spec.taints.clone();
-    taints.push(Taint {
-        key: WAITING.0.into(),
-        effect: WAITING.1.into(),
-        ..Taint::default()
-    });
+    taints.push(Taint::new(WAITING.0, WAITING.1));
     Some(taints)
 }
 
