@@ -137,11 +137,10 @@ impl std::fmt::Display for ZoneKey {
 }
 
 /// The name of a zone in the controller.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ZoneState {
     /// Enough nodes are Ready.
+    #[default]
     Normal,
     /// At least three, and a share of at least the threshold, are not.
     PartialDisruption,
@@ -173,7 +172,7 @@ pub fn failures_to_partial(size: usize, settings: &Settings) -> Option<usize> {
 }
 
 /// One zone as the controller sees it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Zone {
     /// Region and zone.
@@ -218,30 +217,34 @@ impl ZoneReport {
         settings: &Settings,
         now: Option<Timestamp>,
     ) -> Self {
-        let mut counts: BTreeMap<ZoneKey, Count> = BTreeMap::new();
+        let mut counts: BTreeMap<ZoneKey, (Zone, Option<Timestamp>)> = BTreeMap::new();
         let mut excluded = Vec::new();
         for node in nodes {
-            let zone = ZoneKey::of(&node.metadata.labels);
-            let count = counts.entry(zone).or_default();
+            let key = ZoneKey::of(&node.metadata.labels);
+            let (zone, last_taint) = counts.entry(key).or_default();
             if node.metadata.labels.contains_key(EXCLUDE_LABEL) {
                 excluded.push(node.metadata.name.clone());
             } else if node.lacks_conditions() {
-                count.unknown += 1;
+                zone.unknown += 1;
             } else if node.is_ready() {
-                count.ready += 1;
+                zone.ready += 1;
             } else {
-                count.not_ready += 1;
+                zone.not_ready += 1;
             }
             if waits_for_taint(node) {
-                count.queued += 1;
+                zone.queued += 1;
             }
             let tainted_at = taints(node).filter_map(|taint| taint.time_added).max();
-            count.last_taint = count.last_taint.max(tainted_at);
+            *last_taint = tainted_at.max(*last_taint);
         }
         excluded.sort();
         let mut zones: Vec<_> = counts
             .into_iter()
-            .map(|(key, count)| count.judge(key, settings, now))
+            .map(|(key, (zone, last_taint))| {
+                let since = now.zip(last_taint);
+                let since = since.map(|(now, then)| now.duration_since(then).as_secs_f64());
+                zone.judged(key, settings, since)
+            })
             .collect();
         let mut counted = zones.iter().filter(|zone| zone.size > 0).peekable();
         let all_fully_disrupted =
@@ -283,35 +286,19 @@ pub fn waits_for_taint(node: &Node) -> bool {
     ready.is_some_and(|ready| ready.status != "True") && taints(node).next().is_none()
 }
 
-#[derive(Default)]
-struct Count {
-    ready: usize,
-    not_ready: usize,
-    unknown: usize,
-    queued: usize,
-    last_taint: Option<Timestamp>,
-}
-
-impl Count {
-    fn judge(self, key: ZoneKey, settings: &Settings, now: Option<Timestamp>) -> Zone {
+impl Zone {
+    /// The counted zone, as the controller judges it; `since`: as for [`seconds_to_last_taint`].
+    fn judged(self, key: ZoneKey, settings: &Settings, since: Option<f64>) -> Self {
         let size = self.ready + self.not_ready;
         let state = ZoneState::of(self.ready, self.not_ready, settings);
         let eviction_rate = eviction_rate(size, state, settings);
-        Zone {
+        Self {
             key,
             size,
-            ready: self.ready,
-            not_ready: self.not_ready,
-            unknown: self.unknown,
             state,
             eviction_rate,
-            queued: self.queued,
-            seconds_to_last_taint: seconds_to_last_taint(
-                self.queued,
-                eviction_rate,
-                now.zip(self.last_taint)
-                    .map(|(now, then)| now.duration_since(then).as_secs_f64()),
-            ),
+            seconds_to_last_taint: seconds_to_last_taint(self.queued, eviction_rate, since),
+            ..self
         }
     }
 }
