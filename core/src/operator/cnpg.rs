@@ -4,18 +4,15 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::around::{Around, Outlook, named};
-use super::{Object, Operator, OperatorResource, controller_of, parse};
+use super::{Object, Operator, OperatorResource, controller_of, objects};
 use crate::object::{Pod, nullable};
 use crate::text::Str;
 
-/// The clusters that were read.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct CloudNativePg {
-    clusters: Vec<Cluster>,
-}
+objects!(CloudNativePg {
+    clusters: Cluster = OperatorResource::new("postgresql.cnpg.io", &["v1"], "clusters"),
+});
 
 type Cluster = Object<Spec, Status>;
 
@@ -78,21 +75,9 @@ impl Cluster {
     }
 }
 
-const CLUSTERS: OperatorResource = OperatorResource::new("postgresql.cnpg.io", &["v1"], "clusters");
-
 impl Operator for CloudNativePg {
     fn guards(&self, pod: &Pod) -> bool {
         controller_of(pod) == Some(("postgresql.cnpg.io", "Cluster"))
-    }
-
-    fn resources(&self) -> &'static [OperatorResource] {
-        &[CLUSTERS]
-    }
-
-    fn add(&mut self, resource: OperatorResource, items: &[Value]) {
-        if resource == CLUSTERS {
-            parse(&mut self.clusters, items);
-        }
     }
 
     fn outlook(&self, around: &Around, pod: &Pod, refused: bool) -> Option<Outlook> {
@@ -137,6 +122,7 @@ impl Operator for CloudNativePg {
         }
     }
 }
+
 impl Cluster {
     fn instances<'a>(&'a self, around: &'a Around) -> impl Iterator<Item = &'a Pod> {
         let is_instance = |pod: &&Pod| {

@@ -5,20 +5,21 @@
 //! controller then migrates it. Since 1.6 there is no budget.
 
 use serde::Deserialize;
-use serde_json::Value;
 
-use super::around::{Around, Outlook, named};
-use super::{Object, Operator, OperatorResource, controller_of, parse};
+use super::around::{Around, Outlook, is_unschedulable, named};
+use super::{Object, Operator, OperatorResource, controller_of, objects};
 use crate::format::count;
 use crate::object::{Condition, Pod, nullable};
 use crate::text::Str;
 
-/// KubeVirt's objects.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct VirtualMachines {
-    instances: Vec<Instance>,
-    migrations: Vec<Migration>,
-    kubevirts: Vec<KubeVirt>,
+objects!(VirtualMachines {
+    instances: Instance = kubevirt("virtualmachineinstances"),
+    migrations: Migration = kubevirt("virtualmachineinstancemigrations"),
+    kubevirts: KubeVirt = kubevirt("kubevirts").everywhere(),
+});
+
+const fn kubevirt(plural: &'static str) -> OperatorResource {
+    OperatorResource::new("kubevirt.io", &["v1"], plural)
 }
 
 type Instance = Object<Spec, Status>;
@@ -72,29 +73,9 @@ struct KubeVirtSpec {
     configuration: Spec,
 }
 
-const INSTANCES: OperatorResource =
-    OperatorResource::new("kubevirt.io", &["v1"], "virtualmachineinstances");
-const MIGRATIONS: OperatorResource =
-    OperatorResource::new("kubevirt.io", &["v1"], "virtualmachineinstancemigrations");
-const KUBEVIRTS: OperatorResource =
-    OperatorResource::new("kubevirt.io", &["v1"], "kubevirts").everywhere();
-
 impl Operator for VirtualMachines {
     fn guards(&self, pod: &Pod) -> bool {
         controller_of(pod) == Some(("kubevirt.io", "VirtualMachineInstance"))
-    }
-
-    fn resources(&self) -> &'static [OperatorResource] {
-        &[INSTANCES, MIGRATIONS, KUBEVIRTS]
-    }
-
-    fn add(&mut self, resource: OperatorResource, items: &[Value]) {
-        match resource {
-            INSTANCES => parse(&mut self.instances, items),
-            MIGRATIONS => parse(&mut self.migrations, items),
-            KUBEVIRTS => parse(&mut self.kubevirts, items),
-            _ => {}
-        }
     }
 
     fn outlook(&self, around: &Around, pod: &Pod, _refused: bool) -> Option<Outlook> {
@@ -221,8 +202,7 @@ impl Migration {
             let job = pod.metadata.labels.get("kubevirt.io/migrationJobUID");
             job == Some(&self.metadata.uid)
         })?;
-        let scheduled = target.condition("PodScheduled")?;
-        let waits = scheduled.status == "False" && scheduled.reason == "Unschedulable";
-        waits.then(|| format!("pod {} is unschedulable", target.metadata.name))
+        let name = &target.metadata.name;
+        is_unschedulable(target).then(|| format!("pod {name} is unschedulable"))
     }
 }

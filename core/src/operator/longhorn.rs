@@ -11,20 +11,22 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::around::{Around, Outlook};
-use super::{Object, Operator, OperatorResource, controller_of, parse};
+use super::{Object, Operator, OperatorResource, controller_of, objects};
 use crate::format::join;
 use crate::object::{Meta, Pod, nullable};
 use crate::text::Str;
 
-/// Longhorn's objects.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Longhorn {
-    settings: Vec<Setting>,
-    managers: Vec<InstanceManager>,
-    engines: Vec<Engine>,
-    volumes: Vec<Volume>,
-    replicas: Vec<Replica>,
-    attachments: Vec<Attachment>,
+objects!(Longhorn {
+    settings: Setting = longhorn("settings"),
+    managers: InstanceManager = longhorn("instancemanagers"),
+    engines: Engine = longhorn("engines"),
+    volumes: Volume = longhorn("volumes"),
+    replicas: Replica = longhorn("replicas"),
+    attachments: Attachment = longhorn("volumeattachments"),
+});
+
+const fn longhorn(plural: &'static str) -> OperatorResource {
+    OperatorResource::new("longhorn.io", &["v1beta2"], plural)
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -123,17 +125,6 @@ impl Replica {
     }
 }
 
-const SETTINGS: OperatorResource = longhorn("settings");
-const MANAGERS: OperatorResource = longhorn("instancemanagers");
-const ENGINES: OperatorResource = longhorn("engines");
-const VOLUMES: OperatorResource = longhorn("volumes");
-const REPLICAS: OperatorResource = longhorn("replicas");
-const ATTACHMENTS: OperatorResource = longhorn("volumeattachments");
-
-const fn longhorn(plural: &'static str) -> OperatorResource {
-    OperatorResource::new("longhorn.io", &["v1beta2"], plural)
-}
-
 /// Whether it is one of the CSI pods that Longhorn deploys, and whose budgets it makes and deletes.
 fn is_csi(pod: &Pod) -> bool {
     let label = |key| pod.metadata.labels.get(key).map(Str::as_str);
@@ -144,22 +135,6 @@ fn is_csi(pod: &Pod) -> bool {
 impl Operator for Longhorn {
     fn guards(&self, pod: &Pod) -> bool {
         controller_of(pod) == Some(("longhorn.io", "InstanceManager")) || is_csi(pod)
-    }
-
-    fn resources(&self) -> &'static [OperatorResource] {
-        &[SETTINGS, MANAGERS, ENGINES, VOLUMES, REPLICAS, ATTACHMENTS]
-    }
-
-    fn add(&mut self, resource: OperatorResource, items: &[Value]) {
-        match resource {
-            SETTINGS => parse(&mut self.settings, items),
-            MANAGERS => parse(&mut self.managers, items),
-            ENGINES => parse(&mut self.engines, items),
-            VOLUMES => parse(&mut self.volumes, items),
-            REPLICAS => parse(&mut self.replicas, items),
-            ATTACHMENTS => parse(&mut self.attachments, items),
-            _ => {}
-        }
     }
 
     fn outlook(&self, around: &Around, pod: &Pod, refused: bool) -> Option<Outlook> {
@@ -290,28 +265,20 @@ impl Longhorn {
         let others = self.replicas.iter().filter(|other| {
             other.spec.volume_name == *volume && other.spec.node != replica.spec.node
         });
-        let others: Vec<&Replica> = others.collect();
-        let healthy: Vec<&&Replica> = others.iter().filter(|other| other.is_healthy()).collect();
-        if let Some(lost) = healthy
-            .iter()
-            .find(|other| around.is_missing(&other.spec.node))
-        {
+        let mut healthy = others.filter(|other| other.is_healthy());
+        let is_missing = |other: &&Replica| around.is_missing(&other.spec.node);
+        if let Some(lost) = healthy.clone().find(is_missing) {
             return Some(Outlook::Never(format!(
                 "replica {} of volume {volume} is on node {}, which does not exist, and Longhorn \
                  fails at it: delete the replica",
                 lost.metadata.name, lost.spec.node
             )));
         }
-        let mut cordoned = healthy
-            .iter()
-            .filter(|other| around.is_cordoned(&other.spec.node));
-        if healthy
-            .iter()
-            .any(|other| !around.is_cordoned(&other.spec.node))
-        {
+        let is_cordoned = |other: &Replica| around.is_cordoned(&other.spec.node);
+        if !healthy.clone().all(is_cordoned) {
             return None;
         }
-        if let Some(other) = cordoned.next() {
+        if let Some(other) = healthy.next() {
             let on = &other.spec.node;
             return Some(Outlook::NeedsFirst(format!(
                 "the other copy of volume {volume} is on node {on}, which is cordoned or drained \

@@ -6,7 +6,7 @@
 //! that will happen, so the operator's own resources are read, if the permission is there. Each
 //! submodule names the source that it follows.
 //!
-//! A new operator is a file with an `Operator`, and a line in `operators!`. The audit and drains
+//! A new operator is a file with its `objects!` and an `Operator`, and a line in `operators!`. The audit and drains
 //! ask [`is_guarded`], the ClusterRoles in `manifests/` have the rights of [`resources`].
 
 mod around;
@@ -76,18 +76,45 @@ impl OperatorResource {
     }
 }
 
-/// The objects of an operator, and what they say about its pods.
-trait Operator: fmt::Debug {
+/// The objects of an operator, as they were read.
+trait Objects: fmt::Debug {
+    fn resources(&self) -> &'static [OperatorResource];
+
+    fn add(&mut self, resource: OperatorResource, items: &[Value]);
+}
+
+/// Defines the [`Objects`] of an operator: lists of them, each of a resource.
+macro_rules! objects {
+    ($operator:ident { $($list:ident: $object:ty = $resource:expr,)+ }) => {
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub(super) struct $operator {
+            $($list: Vec<$object>,)+
+        }
+
+        impl $crate::operator::Objects for $operator {
+            fn resources(&self) -> &'static [OperatorResource] {
+                const RESOURCES: &[OperatorResource] = &[$($resource),+];
+                RESOURCES
+            }
+
+            fn add(&mut self, resource: OperatorResource, items: &[::serde_json::Value]) {
+                $(if resource == $resource {
+                    $crate::operator::parse(&mut self.$list, items);
+                })+
+            }
+        }
+    };
+}
+use objects;
+
+/// What the objects of an operator say about its pods.
+trait Operator: Objects {
     /// Whether the operator guards this pod, so that a refusal may end by itself.
     fn guards(&self, pod: &Pod) -> bool;
-
-    fn resources(&self) -> &'static [OperatorResource];
 
     fn pod_annotations(&self) -> &'static [&'static str] {
         &[]
     }
-
-    fn add(&mut self, resource: OperatorResource, items: &[Value]);
 
     /// The outlook of a pod that it guards; none if its objects do not say. `refused`: whether the
     /// pod's budget allows no eviction now.
@@ -142,7 +169,8 @@ pub fn reads_annotation(key: &str) -> bool {
 }
 
 pub fn resources() -> impl Iterator<Item = OperatorResource> {
-    KNOWN.all().flat_map(Operator::resources).copied()
+    let resources = KNOWN.all().flat_map(Objects::resources);
+    resources.copied()
 }
 
 /// The resources to read for some pods, each in a namespace.
@@ -152,7 +180,9 @@ pub type Sources = BTreeSet<(OperatorResource, Str)>;
 pub fn sources<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Sources {
     let mut sources = Sources::new();
     for pod in pods {
-        let resources = KNOWN.of(pod).map_or(&[][..], Operator::resources);
+        let resources = KNOWN
+            .of(pod)
+            .map_or(&[][..], |operator| operator.resources());
         sources.extend(resources.iter().map(|resource| {
             let namespace = if resource.everywhere {
                 "".into()

@@ -7,20 +7,20 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::around::{Around, Outlook, named};
-use super::{Object, Operator, OperatorResource, parse};
+use super::{Object, Operator, OperatorResource, objects};
 use crate::object::{Meta, Pod, nullable};
 use crate::text::Str;
 
-/// Rook's objects.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Ceph {
-    clusters: Vec<Cluster>,
-    drains: Vec<DrainMap>,
-    deployments: Vec<Deployment>,
-}
+objects!(Ceph {
+    clusters: Cluster = OperatorResource::new("ceph.rook.io", &["v1"], "cephclusters"),
+    // The `ConfigMap` that names the failure domain which is draining.
+    drains: DrainMap =
+        OperatorResource::new("", &["v1"], "configmaps").named("rook-ceph-pdbstatemap"),
+    // Those of Rook's daemons.
+    deployments: Deployment = OperatorResource::new("apps", &["v1"], "deployments"),
+});
 
 type Cluster = Object<Spec, Status>;
 
@@ -119,30 +119,10 @@ impl Deployment {
     }
 }
 
-const CLUSTERS: OperatorResource = OperatorResource::new("ceph.rook.io", &["v1"], "cephclusters");
-/// The `ConfigMap` that names the failure domain which is draining.
-const DRAIN_MAPS: OperatorResource =
-    OperatorResource::new("", &["v1"], "configmaps").named("rook-ceph-pdbstatemap");
-/// Those of Rook's daemons.
-const DEPLOYMENTS: OperatorResource = OperatorResource::new("apps", &["v1"], "deployments");
-
 impl Operator for Ceph {
     fn guards(&self, pod: &Pod) -> bool {
         let manager = pod.metadata.labels.get("app.kubernetes.io/managed-by");
         manager.is_some_and(|manager| manager == "rook-ceph-operator")
-    }
-
-    fn resources(&self) -> &'static [OperatorResource] {
-        &[CLUSTERS, DRAIN_MAPS, DEPLOYMENTS]
-    }
-
-    fn add(&mut self, resource: OperatorResource, items: &[Value]) {
-        match resource {
-            CLUSTERS => parse(&mut self.clusters, items),
-            DRAIN_MAPS => parse(&mut self.drains, items),
-            DEPLOYMENTS => parse(&mut self.deployments, items),
-            _ => {}
-        }
     }
 
     fn outlook(&self, around: &Around, pod: &Pod, refused: bool) -> Option<Outlook> {

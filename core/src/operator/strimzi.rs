@@ -5,22 +5,26 @@
 //! budget do so, and annotates the pod; the operator then deletes the pod itself.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::IgnoredAny;
 
-use super::around::{Around, Outlook, named};
-use super::{Object, Operator, OperatorResource, parse};
+use super::around::{Around, Outlook, is_unschedulable, named};
+use super::{Object, Operator, OperatorResource, objects};
 use crate::object::{Condition, Pod, nullable};
 use crate::text::Str;
 
 /// Has the operator roll a pod.
 const ROLL: &str = "strimzi.io/manual-rolling-update";
 
-/// Strimzi's objects.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Strimzi {
-    kafkas: Vec<Kafka>,
-    has_drain_cleaner: bool,
-}
+objects!(Strimzi {
+    kafkas: Kafka = OperatorResource::new("kafka.strimzi.io", &["v1", "v1beta2"], "kafkas"),
+    drain_cleaners: IgnoredAny = OperatorResource::new(
+        "admissionregistration.k8s.io",
+        &["v1"],
+        "validatingwebhookconfigurations",
+    )
+    .named("strimzi-drain-cleaner")
+    .everywhere(),
+});
 
 type Kafka = Object<Spec, Status>;
 
@@ -78,35 +82,13 @@ impl Kafka {
     }
 }
 
-const KAFKAS: OperatorResource =
-    OperatorResource::new("kafka.strimzi.io", &["v1", "v1beta2"], "kafkas");
-const DRAIN_CLEANER: OperatorResource = OperatorResource::new(
-    "admissionregistration.k8s.io",
-    &["v1"],
-    "validatingwebhookconfigurations",
-)
-.named("strimzi-drain-cleaner")
-.everywhere();
-
 impl Operator for Strimzi {
     fn guards(&self, pod: &Pod) -> bool {
         is_broker(pod)
     }
 
-    fn resources(&self) -> &'static [OperatorResource] {
-        &[KAFKAS, DRAIN_CLEANER]
-    }
-
     fn pod_annotations(&self) -> &'static [&'static str] {
         &[ROLL]
-    }
-
-    fn add(&mut self, resource: OperatorResource, items: &[Value]) {
-        match resource {
-            KAFKAS => parse(&mut self.kafkas, items),
-            DRAIN_CLEANER => self.has_drain_cleaner |= !items.is_empty(),
-            _ => {}
-        }
     }
 
     fn outlook(&self, around: &Around, pod: &Pod, refused: bool) -> Option<Outlook> {
@@ -120,7 +102,7 @@ impl Operator for Strimzi {
             .annotations
             .get(ROLL)
             .is_some_and(|v| v == "true");
-        let rolled = marked || self.has_drain_cleaner;
+        let rolled = marked || !self.drain_cleaners.is_empty();
         let held = refused && kafka.allows_none();
         if kafka.is_paused() && (rolled || held) {
             return Some(Outlook::Never(format!(
@@ -177,9 +159,4 @@ fn unready_broker<'a>(around: &'a Around, pod: &Pod, cluster: &Str) -> Option<&'
             && other.metadata.uid != pod.metadata.uid
             && !other.is_ready()
     })
-}
-
-fn is_unschedulable(pod: &Pod) -> bool {
-    let scheduled = pod.condition("PodScheduled");
-    scheduled.is_some_and(|c| c.status == "False" && c.reason == "Unschedulable")
 }
