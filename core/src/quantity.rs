@@ -158,12 +158,6 @@ impl Quantity {
     pub fn at_least(self, floor: Self) -> Self {
         if self.nano < floor.nano { floor } else { self }
     }
-
-    /// Nothing, in the same format.
-    #[must_use]
-    pub fn zeroed(self) -> Self {
-        Self { nano: 0, ..self }
-    }
 }
 
 /// Keeps the format of the left side, unless that is zero (`Quantity.Add`).
@@ -330,23 +324,12 @@ fn decimal(whole: &str, fraction: &str, power: i32) -> Result<i128, QuantityErro
     let point = i64::try_from(whole.len())
         .unwrap_or(i64::MAX)
         .saturating_add(i64::from(power) + 9);
-    let mut value: i128 = 0;
-    let mut remainder = false;
-    let mut index = 0_i64;
-    for digit in all() {
-        if index < point {
-            value = push_digit(value, digit).ok_or(QuantityError::OutOfRange)?;
-        } else {
-            remainder |= digit != b'0';
-        }
-        index += 1;
-    }
-    while index < point {
-        value = push_digit(value, b'0').ok_or(QuantityError::OutOfRange)?;
-        index += 1;
-    }
+    let point = usize::try_from(point).unwrap_or(0);
+    let mut kept = all().chain(std::iter::repeat(b'0')).take(point);
+    let value = kept.try_fold(0, push_digit);
+    let remainder = all().skip(point).any(|digit| digit != b'0');
     value
-        .checked_add(i128::from(remainder))
+        .and_then(|value| value.checked_add(i128::from(remainder)))
         .ok_or(QuantityError::OutOfRange)
 }
 

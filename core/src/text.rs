@@ -101,10 +101,6 @@ pub struct Interner {
 }
 
 impl Interner {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// The shared copy of `text`.
     pub fn get(&mut self, text: &str) -> Str {
         if let Some(known) = self.strings.get(text) {
@@ -161,7 +157,7 @@ mod tests {
 
     #[test]
     fn equal_strings_share_their_bytes() {
-        let mut table = Interner::new();
+        let mut table = Interner::default();
         let (a, b) = (table.get("kube-system"), table.get("kube-system"));
         assert!(std::ptr::eq(a.as_str(), b.as_str()));
     }

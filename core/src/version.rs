@@ -39,10 +39,8 @@ impl Version {
 }
 
 fn leading_number(text: &str) -> Option<u32> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    text.get(..end)?.parse().ok()
+    let digits = text.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok()
 }
 
 impl fmt::Display for Version {

@@ -61,7 +61,7 @@ impl Usage {
 /// To a tenth; none of nothing.
 fn percent(part: Quantity, whole: Quantity) -> Option<f64> {
     let percent = 1000.0 * part.approximate() / whole.approximate();
-    (whole > whole.zeroed()).then(|| percent.round() / 10.0)
+    (whole > Quantity::default()).then(|| percent.round() / 10.0)
 }
 
 /// How many pods are on the nodes, and how many they take.

@@ -153,14 +153,14 @@ fn compute_by(
                     line.system_reserved = rounded_to_milli(line.system_reserved);
                 }
             }
-            line.allocatable = (*amount - line.reserved()).at_least(amount.zeroed());
+            line.allocatable = (*amount - line.reserved()).at_least(Quantity::default());
             (name.clone(), line)
         })
         .collect();
     take_hugepages(&mut resources);
     let kubepods_memory_limit = resources.get("memory").map(|line| {
         let limit = line.capacity - line.system_reserved - line.kube_reserved;
-        limit.at_least(limit.zeroed())
+        limit.at_least(Quantity::default())
     });
     let refusals = refusal::refusals(&resources, configuration);
     Allocatable {
@@ -232,7 +232,7 @@ fn take_hugepages(resources: &mut BTreeMap<Str, Line>) {
         for page in pages {
             memory.hugepages += page;
             let left = memory.allocatable - page;
-            memory.allocatable = left.at_least(memory.capacity.zeroed());
+            memory.allocatable = left.at_least(Quantity::default());
         }
     }
 }
@@ -264,15 +264,10 @@ pub struct Line {
 impl Line {
     /// All of `capacity`, nothing reserved yet.
     fn of(capacity: Quantity) -> Self {
-        let nothing = capacity.zeroed();
         Self {
             capacity,
-            kube_reserved: nothing,
-            system_reserved: nothing,
-            eviction_hard: nothing,
-            hugepages: nothing,
             allocatable: capacity,
-            published: None,
+            ..Self::default()
         }
     }
 

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::machine::NodeMachine;
 use crate::object::Node;
 use crate::version::Version;
@@ -12,7 +14,8 @@ use crate::version::Version;
 const MIB: i64 = 1 << 20;
 const GIB: i64 = 1 << 30;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Provider {
     /// AL2023 images (awslabs/amazon-eks-ami, `nodeadm/internal/kubelet/config.go`).
     Eks,
@@ -44,16 +47,7 @@ fn is_aks(node: &Node) -> bool {
 impl Provider {
     /// The provider of this name, as it is written on the command line.
     pub fn parse(name: &str) -> Option<Self> {
-        let all = [
-            Self::Eks,
-            Self::Gke,
-            Self::Aks,
-            Self::OpenShift,
-            Self::K3s,
-            Self::Rke2,
-        ];
-        all.into_iter()
-            .find(|provider| provider.to_string() == name)
+        serde_json::from_value(name.into()).ok()
     }
 
     /// Who runs the node, by its providerID, version and labels.
@@ -162,14 +156,7 @@ impl Provider {
 
 impl fmt::Display for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Eks => "eks",
-            Self::Gke => "gke",
-            Self::Aks => "aks",
-            Self::OpenShift => "openshift",
-            Self::K3s => "k3s",
-            Self::Rke2 => "rke2",
-        })
+        self.serialize(f)
     }
 }
 

@@ -191,7 +191,14 @@ impl Budget {
         workloads: &Workloads,
         now: Timestamp,
     ) -> Result<Counts, CountError> {
-        let (expected, desired) = self.expectation(pods, workloads)?;
+        let expected = if self.spec.expects_nothing() {
+            0
+        } else if self.spec.counts_present_pods() {
+            to_i32(pods.len())
+        } else {
+            scale_of(pods, workloads, Workload::replicas)?
+        };
+        let desired = self.spec.desired(expected)?;
         let healthy = to_i32(
             pods.iter()
                 .filter(|pod| {
@@ -210,16 +217,6 @@ impl Budget {
             healthy,
             allowed,
         })
-    }
-
-    /// `expectedPods` and `desiredHealthy`.
-    fn expectation(&self, pods: &[&Pod], workloads: &Workloads) -> Result<(i32, i32), CountError> {
-        let expected = match (&self.spec.max_unavailable, &self.spec.min_available) {
-            (None, None) => return Ok((0, 0)),
-            _ if self.spec.counts_present_pods() => to_i32(pods.len()),
-            _ => scale_of(pods, workloads, Workload::replicas)?,
-        };
-        Ok((expected, self.spec.desired(expected)?))
     }
 
     /// Whether it counts by the controllers of its pods, and none of them has one: it then
@@ -356,9 +353,7 @@ pub(super) fn scale_of(
         };
         replicas.insert(&scaler.metadata.uid, replicas_of(scaler));
     }
-    Ok(replicas
-        .values()
-        .fold(0, |sum: i32, wanted| sum.saturating_add(*wanted)))
+    Ok(replicas.into_values().fold(0, i32::saturating_add))
 }
 
 fn to_i32(count: usize) -> i32 {

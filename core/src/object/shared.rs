@@ -83,17 +83,9 @@ where
 }
 
 /// Keeps one copy of each collection that passes through it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Pool<T> {
     known: HashSet<Shared<T>>,
-}
-
-impl<T> Default for Pool<T> {
-    fn default() -> Self {
-        Self {
-            known: HashSet::default(),
-        }
-    }
 }
 
 impl<T: Eq + Hash> Pool<T> {

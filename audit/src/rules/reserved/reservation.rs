@@ -25,7 +25,7 @@ pub(super) fn nothing_reserved<'a>(
     });
     let default = Quantity::new(DEFAULT_MEMORY_EVICTION, Format::BinarySi);
     let threshold = configured.unwrap_or(default).max(default);
-    if cpu > cpu.zeroed() || memory > threshold {
+    if cpu > Quantity::default() || memory > threshold {
         return None;
     }
     let says = "CPU: Capacity − Allocatable = {cpuReserved}; memory: Capacity − Allocatable = \
