@@ -30,7 +30,7 @@ impl Store {
                 self.workloads.add_listed([kind], workloads);
             }
             DrainEvent::Workload(workload) => self.workloads.update(*workload),
-            DrainEvent::WorkloadGone { uid } => self.workloads.remove(&uid),
+            DrainEvent::WorkloadGone(uid) => self.workloads.remove(&uid),
             other => return Some(other),
         }
         None

@@ -28,9 +28,8 @@ pub enum DrainEvent {
     },
     /// A pod of a node came or changed.
     Pod(Box<Pod>),
-    PodGone {
-        uid: Str,
-    },
+    /// The pod of this UID is gone.
+    PodGone(Str),
     Budgets(Vec<Budget>),
     /// Budgets may not be seen (any more), until one is.
     BudgetsUnreadable,
@@ -43,9 +42,8 @@ pub enum DrainEvent {
     },
     /// A controller came or changed.
     Workload(Box<Workload>),
-    WorkloadGone {
-        uid: Str,
-    },
+    /// The controller of this UID is gone.
+    WorkloadGone(Str),
     /// Operators' resources, read after some of their pods were blocked for a while.
     Operators(Box<OperatorObjects>),
     /// The answer to an [`Effect::Evict`].
@@ -100,9 +98,8 @@ pub enum DrainEvent {
     Attachments(Vec<VolumeAttachment>),
     /// An attachment came or changed.
     Attachment(Box<VolumeAttachment>),
-    AttachmentGone {
-        name: Str,
-    },
+    /// The attachment of this name is gone.
+    AttachmentGone(Str),
     Interrupted,
 }
 

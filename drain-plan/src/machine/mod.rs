@@ -266,7 +266,7 @@ impl DrainMachine {
             | DrainEvent::BudgetGone(_)
             | DrainEvent::Workloads { .. }
             | DrainEvent::Workload(_)
-            | DrainEvent::WorkloadGone { .. } => {}
+            | DrainEvent::WorkloadGone(_) => {}
             DrainEvent::Listed { node, pods } => self.pods_listed(node, pods),
             DrainEvent::Operators(objects) => self.operators_read(*objects),
             DrainEvent::Confirmed {
@@ -280,7 +280,7 @@ impl DrainMachine {
                 }
             }
             DrainEvent::Pod(pod) => self.pod_updated(*pod),
-            DrainEvent::PodGone { uid } => self.pod_deleted(&uid),
+            DrainEvent::PodGone(uid) => self.pod_deleted(&uid),
             DrainEvent::Answered { uid, result } => {
                 self.eviction_answered(&uid, result);
             }
@@ -318,7 +318,7 @@ impl DrainMachine {
                 let known = self.attachments.get_or_insert_default();
                 known.insert(attachment.metadata.name.clone(), *attachment);
             }
-            DrainEvent::AttachmentGone { name } => {
+            DrainEvent::AttachmentGone(name) => {
                 let known = self.attachments.as_mut();
                 known.and_then(|known| known.remove(&name));
             }

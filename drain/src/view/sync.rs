@@ -64,7 +64,7 @@ impl ClusterView {
                 pods.retain(|known| known.metadata.uid != pod.metadata.uid);
                 pods.push(*pod);
             }
-            DrainEvent::PodGone { uid } => {
+            DrainEvent::PodGone(uid) => {
                 for pods in self.pods.values_mut() {
                     pods.retain(|known| known.metadata.uid != uid);
                 }

@@ -99,7 +99,7 @@ impl Watches {
         let mut watches = Self::new(process);
         for pod in pods {
             let name = pod.clone();
-            watches.push(
+            watches.streams.push(events(
                 cluster
                     .watch(&listing::PODS, pod_filter(pod, Some(namespace)))
                     .into_stream(),
@@ -111,11 +111,8 @@ impl Watches {
                     }]
                 },
                 |pod| Some(DrainEvent::Pod(pod)),
-                |pod| {
-                    let uid = pod.metadata.uid;
-                    Some(DrainEvent::PodGone { uid })
-                },
-            );
+                |pod| Some(DrainEvent::PodGone(pod.metadata.uid)),
+            ));
         }
         watches.follow_budgets(cluster, Some(namespace));
         watches
@@ -133,7 +130,7 @@ impl Watches {
         let is_on_them = move |pod: &Pod| of.contains(&pod.spec.node_name);
         let is_gone_from_them = is_on_them.clone();
         let of = Arc::clone(&nodes);
-        self.push(
+        self.streams.push(events(
             cluster.watch(&listing::PODS, filter).into_stream(),
             (what, true, move |node: &Str| {
                 node.is_empty() || of.contains(node)
@@ -156,10 +153,9 @@ impl Watches {
             move |pod| is_on_them(&pod).then_some(DrainEvent::Pod(pod)),
             move |pod| {
                 let is_theirs = pod.spec.node_name.is_empty() || is_gone_from_them(&pod);
-                let uid = pod.metadata.uid;
-                is_theirs.then_some(DrainEvent::PodGone { uid })
+                is_theirs.then_some(DrainEvent::PodGone(pod.metadata.uid))
             },
-        );
+        ));
     }
 
     fn follow_budgets(&mut self, cluster: &Cluster, namespace: Option<&str>) {
@@ -243,16 +239,13 @@ impl Watches {
         filter: ListFilter,
     ) {
         let workloads = self.process.watches.follow(cluster, listing, filter);
-        self.push(
+        self.streams.push(events(
             workloads,
             (format!("{kind}s"), false, |_| false),
             move |workloads| vec![DrainEvent::Workloads { kind, workloads }],
             |workload| Some(DrainEvent::Workload(workload)),
-            |workload| {
-                let uid = workload.metadata.uid;
-                Some(DrainEvent::WorkloadGone { uid })
-            },
-        );
+            |workload| Some(DrainEvent::WorkloadGone(workload.metadata.uid)),
+        ));
     }
 
     /// Watches what is attached to the nodes as well.
@@ -260,28 +253,13 @@ impl Watches {
         let all = ListFilter::default();
         let shared = &self.process.watches;
         let attachments = shared.follow(cluster, &listing::VOLUME_ATTACHMENTS, all);
-        self.push(
+        self.streams.push(events(
             attachments,
             ("VolumeAttachments".to_owned(), true, |_| false),
             |attachments| vec![DrainEvent::Attachments(attachments)],
             |attachment| Some(DrainEvent::Attachment(attachment)),
-            |attachment| {
-                let name = attachment.metadata.name;
-                Some(DrainEvent::AttachmentGone { name })
-            },
-        );
-    }
-
-    fn push<T: Send + 'static>(
-        &mut self,
-        updates: BoxStream<'static, Update<T>>,
-        what: (String, bool, impl Fn(&Str) -> bool + Send + 'static),
-        listed: impl Fn(Vec<T>) -> Vec<DrainEvent> + Send + 'static,
-        applied: impl Fn(Box<T>) -> Option<DrainEvent> + Send + 'static,
-        deleted: impl Fn(T) -> Option<DrainEvent> + Send + 'static,
-    ) {
-        self.streams
-            .push(events(updates, what, listed, applied, deleted));
+            |attachment| Some(DrainEvent::AttachmentGone(attachment.metadata.name)),
+        ));
     }
 
     /// The next event; none only while the program ends.

@@ -127,9 +127,7 @@ fn drain_reports_match_their_schema() {
             uid: "web-1".into(),
             result: EvictionResult::Accepted,
         },
-        DrainEvent::PodGone {
-            uid: "web-1".into(),
-        },
+        DrainEvent::PodGone("web-1".into()),
         DrainEvent::Confirmed {
             node: "a".into(),
             request: 1,

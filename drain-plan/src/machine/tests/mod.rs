@@ -61,9 +61,7 @@ impl Drain {
     }
 
     fn gone(&mut self, name: &str) -> Vec<Effect> {
-        self.step(DrainEvent::PodGone {
-            uid: format!("u-{name}").into(),
-        })
+        self.step(DrainEvent::PodGone(format!("u-{name}").into()))
     }
 
     fn state(&self, name: &str) -> &PodState {

@@ -61,7 +61,7 @@ fn empty(machine: &mut DrainMachine, uid: &str, node: &str) -> Vec<Effect> {
         result,
     };
     machine.step(answered, T0);
-    machine.step(DrainEvent::PodGone { uid: uid.into() }, T0);
+    machine.step(DrainEvent::PodGone(uid.into()), T0);
     list(machine, node, Vec::new())
 }
 
@@ -150,7 +150,7 @@ fn waits_for_what_another_process_has_evicted() {
     list(&mut machine, "n", Vec::new());
     assert_eq!(machine.awaited("n").len(), 2, "{:?}", machine.awaited("n"));
     counted(&mut machine, 1, T0);
-    machine.step(DrainEvent::AttachmentGone { name: "1".into() }, T0);
+    machine.step(DrainEvent::AttachmentGone("1".into()), T0);
     assert_eq!(machine.awaited("n").len(), 1);
     assert_eq!(begun(&machine), ["n"]);
     machine.step(DrainEvent::Workload(Box::new(web(2, 2))), T0);
@@ -276,7 +276,7 @@ fn a_node_is_done_when_its_volumes_are_detached() {
         result: EvictionResult::Accepted,
     };
     machine.step(answered, T0);
-    machine.step(DrainEvent::PodGone { uid: "u-a".into() }, T0);
+    machine.step(DrainEvent::PodGone("u-a".into()), T0);
     list(&mut machine, "n", vec![stays.clone()]);
     // Before the first list of attachments nothing is known to be detached.
     assert_eq!(machine.awaited("n"), [Awaited::Volume("disk".into())]);
@@ -288,7 +288,7 @@ fn a_node_is_done_when_its_volumes_are_detached() {
     machine.step(DrainEvent::Attachments(all), T0);
     assert_eq!(machine.awaited("n"), [Awaited::Volume("disk".into())]);
     assert!(!machine.is_finished());
-    machine.step(DrainEvent::AttachmentGone { name: "1".into() }, T0);
+    machine.step(DrainEvent::AttachmentGone("1".into()), T0);
     list(&mut machine, "n", vec![stays]);
     assert!(machine.is_finished());
 }
@@ -394,6 +394,6 @@ fn waits_for_no_replacements_of_a_deleted_workload() {
     empty(&mut machine, "u-a", "n");
     assert_eq!(machine.awaited("n").len(), 1);
     let uid = "u-web".into();
-    let effects = machine.step(DrainEvent::WorkloadGone { uid }, T0);
+    let effects = machine.step(DrainEvent::WorkloadGone(uid), T0);
     assert!(matches!(effects.last(), Some(Effect::Confirm { .. })));
 }

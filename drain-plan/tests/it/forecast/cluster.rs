@@ -426,7 +426,7 @@ impl Cluster {
     fn stopped(&mut self, uid: &Str) {
         let pod = self.pods.remove(uid).unwrap();
         if self.drained.contains(&pod.spec.node_name) {
-            self.tell(DrainEvent::PodGone { uid: uid.clone() });
+            self.tell(DrainEvent::PodGone(uid.clone()));
         }
         self.schedule(30, Happening::Counted);
         let app = self.app_of(&pod);

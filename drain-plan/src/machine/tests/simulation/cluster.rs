@@ -408,7 +408,7 @@ impl World {
         for uid in ended {
             if random.chance(60) {
                 let pod = self.pods.remove(&uid).unwrap();
-                self.show(&pod.spec.node_name, DrainEvent::PodGone { uid });
+                self.show(&pod.spec.node_name, DrainEvent::PodGone(uid));
                 self.bear_again(&pod, random, now);
             }
         }
@@ -422,7 +422,7 @@ impl World {
             if random.chance(60) {
                 self.attached.remove(&name);
                 self.budget_sights
-                    .push_back(DrainEvent::AttachmentGone { name });
+                    .push_back(DrainEvent::AttachmentGone(name));
             }
         }
     }

@@ -134,7 +134,7 @@ impl World {
         for uid in uids {
             self.terminate(&uid, now);
             self.pods.remove(&uid);
-            self.show(node, DrainEvent::PodGone { uid });
+            self.show(node, DrainEvent::PodGone(uid));
         }
     }
 }
