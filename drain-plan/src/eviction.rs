@@ -161,12 +161,11 @@ impl EvictionResult {
         let text = answer.text.clone().unwrap_or_default();
         match answer.code {
             200..=299 => Self::Accepted,
-            429 if text.trim() == FAIRNESS_TEXT => Self::Throttled {
-                by: Throttle::PriorityAndFairness,
-                retry_after: answer.retry_after,
-            },
             429 => Self::Throttled {
-                by: Throttle::Overload,
+                by: match text.trim() {
+                    FAIRNESS_TEXT => Throttle::PriorityAndFairness,
+                    _ => Throttle::Overload,
+                },
                 retry_after: answer.retry_after,
             },
             401 => Self::Unauthorized(text),

@@ -95,15 +95,16 @@ impl MissingFlag {
         }
     }
 
-    /// The flag that allows the eviction, or another way out.
-    pub fn remedy(&self) -> String {
-        match (self, self.flag()) {
+    /// The sentence, with the flag that allows the eviction, or another way out.
+    pub(crate) fn with_remedy(&self) -> String {
+        let remedy = match (self, self.flag()) {
             (_, Some(flag)) => format!("use {flag}"),
             (Self::Unprotect(annotation), None) => {
                 format!("remove the annotation {annotation} or omit --respect-annotations")
             }
             (_, None) => "make and approve a new plan".to_owned(),
-        }
+        };
+        format!("{self} ({remedy})")
     }
 }
 

@@ -243,10 +243,8 @@ impl DrainMachine {
             .values()
             .filter(|other| other.pod.metadata.uid != tracked.pod.metadata.uid)
             .filter(|other| uid(other).as_ref() == Some(&controller))
-            .filter_map(|other| match &other.state {
-                PodState::Blocked(blocked) => blocked.unreadable_budget().map(|_| blocked),
-                _ => None,
-            })
+            .filter_map(|other| other.state.blocked())
+            .filter(|blocked| blocked.unreadable_budget().is_some())
             .max_by_key(|blocked| blocked.since)
             .is_some_and(|last| self.now < last.retry_at)
     }
@@ -264,12 +262,13 @@ impl DrainMachine {
             return Due::Nothing;
         }
         let limit = Limit::Workload(counts.workload.clone());
-        counts.has = self.ready_counts.ready(&counts.uid).unwrap_or(counts.has);
+        let last = self.ready_counts.last(&counts.uid);
+        counts.has = last.map_or(counts.has, |last| last.ready);
         let patient = |since: Timestamp| self.now < since + IMPLICIT_TIMEOUT;
         let waited = tracked.blocked_since.is_some_and(|since| !patient(since));
         // A StatefulSet does not say in its status that it can create no pod.
-        let pending = self.ready_counts.pending(&counts.uid);
-        let made = self.ready_counts.made(&counts.uid);
+        let pending = last.map_or(&[][..], |last| &last.pending);
+        let made = last.map(|last| last.made);
         let missing =
             made.filter(|made| *made < counts.replicas && (waited || !pending.is_empty()));
         let fails = self.creation_failure(&counts.uid).is_some() || missing.is_some();

@@ -57,7 +57,7 @@ pub use report::{DrainReport, NodeReport, PodReport};
 pub use settle::Awaited;
 pub use state::{BlockReason, Blocked, Outcome, PodState, StopReason, Tracked, Unevictable};
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct DrainMachine {
     settings: Arc<DrainOptions>,
     nodes: Nodes,
@@ -95,19 +95,9 @@ impl DrainMachine {
         Self {
             nodes: Nodes::new(Arc::clone(&settings), nodes),
             settings,
-            pods: BTreeMap::new(),
             store,
-            ledger: Ledger::default(),
             ready_counts,
-            attachments: None,
-            ordered: false,
-            unranked: false,
-            sent_unaccounted: false,
-            accepted_in: BTreeMap::new(),
-            returning: BTreeMap::new(),
-            stop: None,
-            now: Timestamp::UNIX_EPOCH,
-            effects: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -190,10 +180,7 @@ impl DrainMachine {
 
     /// When something is due for this pod without an event.
     fn pod_wakes(&self, tracked: &Tracked) -> impl Iterator<Item = Timestamp> {
-        let retry = match &tracked.state {
-            PodState::Blocked(blocked) => Some(blocked.retry_at),
-            _ => None,
-        };
+        let retry = tracked.state.blocked().map(|blocked| blocked.retry_at);
         let end = self.times_out(tracked).map(|(at, _)| at);
         [
             retry,

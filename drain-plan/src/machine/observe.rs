@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::DrainMachine;
 use super::event::Effect;
-use super::state::{EvictionInputs, PodState, Tracked, Unevictable};
+use super::state::{PodState, Tracked, Unevictable};
 use crate::inventory::{InventoryContext, inspect};
 use crate::verdict::{Impossible, PodVerdict, WaitReason};
 use nodelife_core::object::Pod;
@@ -184,22 +184,12 @@ impl DrainMachine {
         let blocked_since = self.settings.earlier.blocked.get(&name).copied();
         Tracked {
             order: item.order,
-            rank: 0,
             node_index: self.nodes.index_of(self.node_key(&pod)).unwrap_or_default(),
             pod,
             state,
-            attempts: 0,
-            failures: 0,
-            denials: 0,
             blocked_since,
-            sent_with: EvictionInputs::default(),
-            started_at: None,
-            finished_at: None,
-            accepted: false,
-            bypassed: None,
-            returned: None,
-            outlook: None,
             warnings: item.warnings,
+            ..Tracked::default()
         }
     }
 

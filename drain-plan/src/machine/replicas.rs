@@ -40,12 +40,8 @@ pub(super) enum CountReader {
 /// The count that an implicit budget uses.
 #[derive(Clone, Debug, Default)]
 struct BudgetCount {
-    /// How many were Ready at the last count, which saw what was evicted before it.
-    ready: Option<i32>,
-    /// How many there were.
-    made: Option<i32>,
-    /// What keeps others from coming.
-    pending: Vec<String>,
+    /// The last count, which saw what was evicted before it.
+    last: Option<ReplicaCount>,
     /// Something has changed since the count was asked for.
     stale: bool,
     /// When a count is due although nothing showed a change.
@@ -165,31 +161,19 @@ impl ReadyCounts {
             budget.failed = count.is_none();
             match count {
                 Some(count) => {
-                    budget.ready = Some(count.ready);
-                    budget.made = Some(count.made);
                     // Events may say later what keeps others from coming.
                     let unexplained = count.made < replicas && count.pending.is_empty();
                     budget.due = unexplained.then(|| now + RECOUNT);
-                    budget.pending = count.pending;
+                    budget.last = Some(count);
                 }
                 None => budget.due = Some(now + RECOUNT),
             }
         }
     }
 
-    /// How many pods were Ready at the last count for the implicit budget.
-    pub(super) fn ready(&self, workload: &str) -> Option<i32> {
-        self.budget(workload)?.ready
-    }
-
-    /// How many pods there were at that count, Ready or not.
-    pub(super) fn made(&self, workload: &str) -> Option<i32> {
-        self.budget(workload)?.made
-    }
-
-    /// What kept others from coming at that count.
-    pub(super) fn pending(&self, workload: &str) -> &[String] {
-        self.budget(workload).map_or(&[], |budget| &budget.pending)
+    /// The last count for the implicit budget.
+    pub(super) fn last(&self, workload: &str) -> Option<&ReplicaCount> {
+        self.budget(workload)?.last.as_ref()
     }
 
     /// Whether a count for the implicit budget is on its way. Nothing is evicted meanwhile.

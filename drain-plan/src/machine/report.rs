@@ -13,7 +13,7 @@ use nodelife_core::operator::{OperatorObjects, Outlook};
 use nodelife_core::text::Str;
 
 /// The report of a drain: the result for each pod and node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DrainReport {
     /// `nodelife.dev/v1alpha1`
@@ -104,10 +104,7 @@ impl DrainReport {
             kind: "DrainReport",
             started_at,
             finished_at,
-            stopped: None,
-            error: None,
-            nodes: Vec::new(),
-            pods: Vec::new(),
+            ..Self::default()
         }
     }
 }
@@ -214,9 +211,7 @@ impl DrainMachine {
         objects.around.draining = std::mem::take(&mut self.store.operators.around.draining);
         self.store.operators = objects;
         let news = |tracked: &Tracked| {
-            let PodState::Blocked(_) = tracked.state else {
-                return None;
-            };
+            tracked.state.blocked()?;
             let outlook = self.outlook(tracked);
             (tracked.outlook != outlook).then(|| (tracked.pod.metadata.uid.clone(), outlook))
         };
@@ -229,13 +224,6 @@ impl DrainMachine {
                 tracked.outlook = outlook;
             }
         }
-    }
-
-    /// The pod, as namespace/name, and what its operator will do about it.
-    pub fn outlook_of(&self, uid: &str) -> Option<(String, &Outlook)> {
-        let tracked = self.pod(uid)?;
-        let name = tracked.pod.metadata.full_name();
-        tracked.outlook.as_ref().map(|outlook| (name, outlook))
     }
 
     fn outlook(&self, tracked: &Tracked) -> Option<Outlook> {

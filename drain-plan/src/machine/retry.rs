@@ -3,7 +3,7 @@
 use std::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::DrainMachine;
 use super::state::{BlockReason, Blocked, EvictionInputs, PodState, RetryTrigger, Tracked};
@@ -101,7 +101,14 @@ impl DrainMachine {
         let doublings = tracked.failures.saturating_sub(1).min(10);
         let seconds = first.saturating_mul(1 << doublings).clamp(first, longest);
         let wait = jittered(SignedDuration::from_secs(seconds), tracked);
-        self.block(uid, block, (self.now, self.now + wait), retry_on);
+        let state = PodState::Blocked(Blocked {
+            block,
+            since: self.now,
+            first: tracked.blocked_since.unwrap_or(self.now),
+            retry_at: self.now + wait,
+            retry_on,
+        });
+        self.set(uid, state);
     }
 
     /// Has a pod wait whose budget allows nothing by the watch; one that waits already keeps its
@@ -110,13 +117,9 @@ impl DrainMachine {
         let Some(tracked) = self.pods.get(uid.as_str()) else {
             return;
         };
-        let times = match &tracked.state {
-            PodState::Blocked(before) if self.now < before.retry_at => {
-                (before.since, before.retry_at)
-            }
-            PodState::Blocked(before) => (before.since, self.now + jittered(FALLBACK, tracked)),
-            _ => (self.now, self.now + jittered(FALLBACK, tracked)),
-        };
+        let before = tracked.state.blocked();
+        let retry_at = before.map(|before| before.retry_at);
+        let retry_at = retry_at.filter(|at| self.now < *at);
         let pod = &tracked.pod;
         let tried_first = || self.is_tried_first(tracked, &decide(pod, &self.store.budgets));
         let retry_on = match &block {
@@ -125,24 +128,11 @@ impl DrainMachine {
             }
             _ => RetryTrigger::EachStep,
         };
-        self.block(uid, block, times, retry_on);
-    }
-
-    fn block(
-        &mut self,
-        uid: &Str,
-        block: BlockReason,
-        (since, retry_at): (Timestamp, Timestamp),
-        retry_on: RetryTrigger,
-    ) {
-        let Some(tracked) = self.pods.get(uid.as_str()) else {
-            return;
-        };
         let state = PodState::Blocked(Blocked {
             block,
-            since,
+            since: before.map_or(self.now, |before| before.since),
             first: tracked.blocked_since.unwrap_or(self.now),
-            retry_at,
+            retry_at: retry_at.unwrap_or_else(|| self.now + jittered(FALLBACK, tracked)),
             retry_on,
         });
         self.set(uid, state);

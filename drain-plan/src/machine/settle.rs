@@ -132,8 +132,7 @@ impl DrainMachine {
     fn wanted(&self, uid: &Str) -> Option<(i32, String)> {
         let workload = self.store.workloads.workload(uid)?;
         let before = self.ready_counts.before(uid)?;
-        let meta = &workload.metadata;
-        let name = format!("{} {}/{}", workload.kind, meta.namespace, meta.name);
+        let name = format!("{} {}", workload.kind, workload.metadata.full_name());
         Some((before.min(workload.replicas()), name))
     }
 

@@ -18,7 +18,7 @@ use nodelife_core::workload::WorkloadKey;
 use serde::Serialize;
 
 /// A pod of a node that is being drained.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Tracked {
     pub pod: Pod,
     pub state: PodState,
@@ -53,10 +53,11 @@ pub struct Tracked {
     pub warnings: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PodState {
     Skipped(SkipReason),
     /// It may go as soon as its turn comes.
+    #[default]
     Waiting,
     /// Whether its controller is gone is being looked up.
     CheckingOwner,
@@ -218,6 +219,14 @@ fn several(budgets: &[BudgetName]) -> String {
 }
 
 impl PodState {
+    /// Why the pod cannot go now, if it is blocked.
+    pub fn blocked(&self) -> Option<&Blocked> {
+        match self {
+            Self::Blocked(blocked) => Some(blocked),
+            _ => None,
+        }
+    }
+
     /// Whether nothing more is to be done or waited for.
     pub fn is_settled(&self) -> bool {
         matches!(
@@ -276,12 +285,8 @@ impl fmt::Display for PodState {
             Self::Completing => f.write_str("waiting for it to complete"),
             Self::Gone => f.write_str("gone"),
             Self::Refused(needs) => {
-                f.write_str("arrived during the drain and was not evicted: ")?;
-                for (i, need) in needs.iter().enumerate() {
-                    let semicolon = if i == 0 { "" } else { "; " };
-                    write!(f, "{semicolon}{need} ({})", need.remedy())?;
-                }
-                Ok(())
+                let needs = join(needs.iter().map(MissingFlag::with_remedy), "; ");
+                write!(f, "arrived during the drain and was not evicted: {needs}")
             }
             Self::Impossible(reason) => write!(f, "cannot be evicted: {reason}"),
             Self::GivenUp(block) => write!(f, "gave up: {block}"),
@@ -378,12 +383,10 @@ impl Tracked {
     pub fn reason(&self, nodes: &[Node], now: Timestamp) -> String {
         match &self.state {
             PodState::Terminating { .. } | PodState::Stuck => {
-                let mut reason = self.state.to_string();
-                for (i, why) in diagnosis(&self.pod, nodes, now).iter().enumerate() {
-                    reason.push_str(if i == 0 { ": " } else { "; " });
-                    reason.push_str(why);
+                match join(diagnosis(&self.pod, nodes, now), "; ").as_str() {
+                    "" => self.state.to_string(),
+                    why => format!("{}: {why}", self.state),
                 }
-                reason
             }
             PodState::Blocked(_) | PodState::GivenUp(_) => match &self.outlook {
                 Some(outlook) => format!("{}; {outlook}", self.state),
@@ -396,11 +399,9 @@ impl Tracked {
     }
 
     pub fn budget_block(&self) -> Option<(&Blocked, &BudgetKey)> {
-        match &self.state {
-            PodState::Blocked(blocked) => match &blocked.block {
-                BlockReason::Budget { budget, .. } => Some((blocked, budget)),
-                _ => None,
-            },
+        let blocked = self.state.blocked()?;
+        match &blocked.block {
+            BlockReason::Budget { budget, .. } => Some((blocked, budget)),
             _ => None,
         }
     }

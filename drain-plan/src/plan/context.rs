@@ -27,6 +27,7 @@ pub struct PlanOptions {
 }
 
 /// The rest of the cluster. Plans of the same cluster share one.
+#[derive(Default)]
 pub struct PlanContext<'a> {
     /// All nodes.
     pub nodes: &'a [Node],
@@ -47,11 +48,7 @@ impl<'a> PlanContext<'a> {
             nodes,
             pods,
             volumes,
-            start_ups: OnceCell::new(),
-            room: OnceCell::new(),
-            control_plane: OnceCell::new(),
-            by_name: OnceCell::new(),
-            by_namespace: OnceCell::new(),
+            ..Self::default()
         }
     }
 

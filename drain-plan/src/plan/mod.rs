@@ -388,7 +388,7 @@ fn planned(
         PodVerdict::Refuse(needs, impossible) => {
             let reasons = needs
                 .iter()
-                .map(|need| format!("{need} ({})", need.remedy()))
+                .map(MissingFlag::with_remedy)
                 .chain(impossible.iter().map(ToString::to_string));
             let budget = impossible.as_ref().and_then(Impossible::budget);
             (Action::Refuse, join(reasons, "; "), budget.cloned())

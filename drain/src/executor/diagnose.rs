@@ -45,8 +45,8 @@ impl Executor<'_> {
                 self.report_at = self.report_at.min(due);
                 continue;
             }
-            let meta = &tracked.pod.metadata;
-            let text = format!("{}/{}: {}", meta.namespace, meta.name, tracked.state);
+            let name = tracked.pod.metadata.full_name();
+            let text = format!("{name}: {}", tracked.state);
             let about = tracked.budget().unwrap_or_default();
             let node = &tracked.pod.spec.node_name;
             self.events
@@ -59,14 +59,6 @@ impl Executor<'_> {
                 let process = Arc::clone(&self.request.process);
                 self.blocked.ask(self.cluster.clone(), process, budget);
             }
-        }
-    }
-
-    /// Says what the operator of a blocked pod will do about it.
-    pub(super) fn print_outlook(&mut self, uid: &str) {
-        if let Some((pod, outlook)) = self.machine.outlook_of(uid) {
-            let text = format!("{pod}: {outlook}");
-            self.reporter.note(text);
         }
     }
 

@@ -78,7 +78,14 @@ impl Executor<'_> {
                 }
             }
             Effect::Cordon { node } => self.start_cordon(node),
-            Effect::Outlook { uid } => self.print_outlook(&uid),
+            Effect::Outlook { uid } => {
+                if let Some(tracked) = self.machine.pod(&uid)
+                    && let Some(outlook) = &tracked.outlook
+                {
+                    let name = tracked.pod.metadata.full_name();
+                    self.reporter.note(format_args!("{name}: {outlook}"));
+                }
+            }
             Effect::Left { node, loss } => self.node_left(&node, loss),
             Effect::Awaits { node } => self.print_awaited(&node),
             Effect::Gate { node } => self.start_gate(node),

@@ -86,7 +86,7 @@ impl NodeLoss {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Nodes {
     settings: Arc<DrainOptions>,
     share: Share,
@@ -115,16 +115,10 @@ impl Nodes {
         Self {
             between: between.collect(),
             settings,
-            share: Share::default(),
             index: order.iter().cloned().zip(0..).collect(),
             phases: phases.collect(),
-            seen: BTreeMap::new(),
-            turns: BTreeMap::new(),
-            told_unavailable: Vec::new(),
-            listed: BTreeSet::new(),
-            confirms: BTreeMap::new(),
-            last_confirm: 0,
             order,
+            ..Self::default()
         }
     }
 
