@@ -18,11 +18,11 @@ use crate::view::ClusterView;
 
 impl DrainSettings {
     /// The options of the state machine, without what depends on the cluster; and the settings that
-    /// an approval covers.
+    /// an approval covers. `named`: pods are named, and not nodes.
     ///
     /// Each setting is named here, so that a new one cannot be forgotten: it is an option, or covered
     /// by approvals, or the engine's own.
-    fn options(&self) -> (DrainOptions, EvictionSettings) {
+    fn options(&self, named: bool) -> (DrainOptions, EvictionSettings) {
         let Self {
             pod_selector,
             force,
@@ -53,7 +53,7 @@ impl DrainSettings {
         } = self;
         let overdue = i64::from(*skip_wait_for_delete_timeout);
         let filter = PodFilter {
-            named: false,
+            named,
             pod_selector: pod_selector.as_ref().map(|selector| selector.0.clone()),
             rules: pod_rule.clone(),
             skip_overdue: (overdue > 0).then(|| SignedDuration::from_secs(overdue)),
@@ -132,7 +132,7 @@ impl DrainRequest {
         context: Option<&PlanContext<'_>>,
         now: Timestamp,
     ) -> DrainPlan {
-        let (machine, eviction) = self.settings.options();
+        let (machine, eviction) = self.settings.options(view.namespace.is_some());
         let options = PlanOptions {
             eviction,
             by_priority: machine.by_priority,
@@ -160,7 +160,7 @@ impl DrainRequest {
         claims: BTreeMap<Str, (Str, Str)>,
         cluster: &Cluster,
     ) -> DrainOptions {
-        let (options, _) = self.settings.options();
+        let (options, _) = self.settings.options(view.namespace.is_some());
         let nodes = view.nodes.len() + view.excluded.len();
         DrainOptions {
             given_up: if options.wait_for_impossible {
@@ -196,7 +196,7 @@ fn signed(duration: Duration) -> Option<SignedDuration> {
 }
 
 /// The end by the API server's clock.
-pub(crate) fn deadline(end: Option<Instant>, cluster: &Cluster) -> Option<Timestamp> {
+fn deadline(end: Option<Instant>, cluster: &Cluster) -> Option<Timestamp> {
     let left = end?.saturating_duration_since(Instant::now());
     let left = SignedDuration::try_from(left).ok()?;
     cluster.clock().now().saturating_add(left).ok()

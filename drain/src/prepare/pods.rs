@@ -1,19 +1,13 @@
 //! Prepares the eviction of single pods, without a node and its cordon.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use anyhow::bail;
-use jiff::SignedDuration;
 use nodelife_cluster::Cluster;
-use nodelife_core::disruption::ImplicitBudget;
 use nodelife_core::text::Str;
-use nodelife_drain_plan::{
-    Action, Consent, DrainOptions, DrainPlan, EvictionSettings, PlanOptions, PodFilter, PodPolicy,
-};
+use nodelife_drain_plan::{Action, DrainOptions, DrainPlan};
 use tokio::time::Instant;
 
-use super::options::deadline;
 use super::rights::forbidden_namespace;
 use super::{blocked, not_allowed};
 use crate::drain::{Drain, Prepared, Refusals};
@@ -21,7 +15,6 @@ use crate::removal::RemovalMethod;
 use crate::reporter::{DrainStatus, Reporter};
 use crate::sentences::warn_budgets_unreadable;
 use crate::settings::{DrainRequest, DrainSettings};
-use crate::shared_state::SharedState;
 use crate::surge::Surges;
 use crate::view::ClusterView;
 use crate::view::watches::Watches;
@@ -47,9 +40,19 @@ pub async fn prepare_pods(
 ) -> anyhow::Result<Prepared> {
     let (namespace, names) = (settings.namespace.as_str(), &settings.names);
     let method = settings.method;
-    let implicit = ImplicitBudget::default();
-    let process = Arc::<SharedState>::default();
-    let mut watches = Watches::of_pods(cluster, &process, names, namespace);
+    let request = DrainRequest {
+        // A user who names a pod means it: where drain asks for a flag, evict only warns.
+        settings: DrainSettings {
+            force: true,
+            delete_emptydir_data: true,
+            disable_eviction: method.delete,
+            grace_period: method.grace_period_seconds,
+            ..DrainSettings::default()
+        },
+        end: settings.end,
+        ..DrainRequest::default()
+    };
+    let mut watches = Watches::of_pods(cluster, &request.process, names, namespace);
     let which = (namespace, names.len());
     let view = ClusterView::load_named(cluster, which, &mut watches, reporter).await?;
     for name in names {
@@ -60,31 +63,7 @@ pub async fn prepare_pods(
     if let Some(why) = &view.budgets_unreadable {
         warn_budgets_unreadable(why, reporter);
     }
-    // A user who names a pod means it: where drain asks for a flag, evict only warns.
-    let policy = PodPolicy {
-        filter: PodFilter {
-            named: true,
-            ..PodFilter::default()
-        },
-        consent: Consent {
-            force: true,
-            delete_emptydir_data: true,
-            ..Consent::default()
-        },
-    };
-    let options = PlanOptions {
-        eviction: EvictionSettings {
-            disable_eviction: method.delete,
-            grace_period_seconds: method.grace_period_seconds,
-            ..EvictionSettings::default()
-        },
-        by_priority: false,
-        concurrency: 1,
-        exclusion: SignedDuration::ZERO,
-        now: cluster.clock().now(),
-    };
-    let context = view.plan_context();
-    let plan = view.plan(&policy, Some(&implicit), &options, context.as_ref());
+    let plan = request.plan(&view, cluster.clock().now());
     let status = refuse(&plan, reporter);
     if status != DrainStatus::Done {
         return Ok(Prepared::Refused {
@@ -104,29 +83,16 @@ pub async fn prepare_pods(
     }
     for pod in plan.with(Action::Evict) {
         for warning in &pod.warnings {
-            reporter.warn(format_args!("{}/{}: {warning}", pod.namespace, pod.name));
+            reporter.warn(format_args!("{}: {warning}", pod.full_name()));
         }
     }
     Ok(Prepared::Ready(Box::new(Drain {
-        request: DrainRequest {
-            settings: DrainSettings {
-                disable_eviction: method.delete,
-                grace_period: method.grace_period_seconds,
-                ..DrainSettings::default()
-            },
-            end: settings.end,
-            process,
-            ..DrainRequest::default()
-        },
-        plan,
         machine: DrainOptions {
-            policy,
-            deadline: deadline(settings.end, cluster),
             concurrency: usize::MAX,
-            implicit: Some(implicit),
-            grace_period_seconds: method.grace_period_seconds,
-            ..DrainOptions::default()
+            ..request.machine(&plan, &view, BTreeMap::new(), cluster)
         },
+        request,
+        plan,
         view,
         watches,
         surges: Surges::default(),
@@ -140,8 +106,7 @@ fn refuse(plan: &DrainPlan, reporter: &mut dyn Reporter) -> DrainStatus {
     let goes = |action| matches!(action, Action::Evict | Action::Wait);
     let mut status = DrainStatus::Done;
     for pod in plan.pods.iter().filter(|pod| !goes(pod.action)) {
-        let (namespace, name, reason) = (&pod.namespace, &pod.name, &pod.reason);
-        reporter.note(format_args!("{namespace}/{name}: {reason}"));
+        reporter.note(format_args!("{}: {}", pod.full_name(), pod.reason));
         status = DrainStatus::Impossible;
     }
     if status != DrainStatus::Done {
