@@ -24,7 +24,6 @@ use crate::view::watches::Watches;
 const REPLAN_PAUSE: Duration = Duration::from_secs(1);
 const REPLAN_FACTOR: u32 = 50;
 
-#[derive(Debug)]
 pub enum Prepared {
     /// Nothing can be done; the reporter has the reason.
     Refused {
@@ -91,13 +90,6 @@ pub struct Drain {
     pub(crate) watches: Watches,
     pub(crate) surges: Surges,
     pub(crate) refusals: Refusals,
-}
-
-impl std::fmt::Debug for Drain {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut drain = f.debug_struct("Drain");
-        drain.field("plan", &self.plan).finish_non_exhaustive()
-    }
 }
 
 impl Drain {

@@ -213,7 +213,7 @@ fn grace_period(text: &str) -> Result<Option<u32>, String> {
 }
 
 /// A drain that a program asks for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct DrainRequest {
     pub nodes: NodeSelection,
     pub settings: DrainSettings,
@@ -429,24 +429,6 @@ pub enum OnRefused {
 pub enum Surge {
     /// Restart the rollout, which starts a new pod before it stops the old one.
     Restart,
-}
-
-impl fmt::Debug for dyn Journal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Journal")
-    }
-}
-
-impl fmt::Debug for dyn SharedLimits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SharedLimits")
-    }
-}
-
-impl fmt::Debug for dyn Gate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ async fn ready(cluster: &Cluster, node: &str) -> Box<Drain> {
     };
     match prepare(cluster, &request, &mut Told::default()).await {
         Ok(Prepared::Ready(drain)) => drain,
-        other => panic!("{other:?}"),
+        other => panic!("{:?}", other.map(|other| other.status())),
     }
 }
 
