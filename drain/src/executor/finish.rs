@@ -11,7 +11,7 @@ use nodelife_drain_plan::{
 
 use super::Executor;
 use crate::events::EventReason;
-use crate::reporter::{DrainEnd, DrainStatus, Progress};
+use crate::reporter::{DrainEnd, DrainStatus};
 
 /// How long the API server may take after `--timeout` to say that it is there.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -38,17 +38,14 @@ impl Executor<'_> {
             let text = format_args!("node/{node}: not drained: refused: {why}");
             self.reporter.note(text);
         }
-        self.reporter.ended(&DrainEnd {
-            progress: Progress {
-                machine: &self.machine,
-                nodes: &self.view.nodes,
-                started_at: self.started_at,
-                now,
-                unscheduled: &self.blocked.unscheduled,
-            },
-            status,
-            to_uncordon: &to_uncordon,
-            refused: self.refusals.nodes.len(),
+        let refused = self.refusals.nodes.len();
+        self.show(now, |reporter, progress| {
+            reporter.ended(&DrainEnd {
+                progress,
+                status,
+                to_uncordon: &to_uncordon,
+                refused,
+            });
         });
         self.give_report(None)?;
         self.warn_forbidden(&to_uncordon);

@@ -171,8 +171,9 @@ impl<'a> Executor<'a> {
         }
         let to_uncordon = self.to_uncordon();
         if !to_uncordon.is_empty() && !matches!(ended, Ok(DrainStatus::Done)) {
+            let owner = Some(&self.cordon_owner);
             tokio::select! {
-                () = self.undo(to_uncordon) => {}
+                _ = undo(&self.cluster, &to_uncordon, owner, false, self.reporter) => {}
                 () = interrupts.next() => {}
             }
         }
@@ -227,11 +228,6 @@ impl<'a> Executor<'a> {
         status
     }
 
-    async fn undo(&mut self, nodes: Vec<Str>) {
-        let owner = &self.cordon_owner;
-        undo(&self.cluster, &nodes, Some(owner), false, self.reporter).await;
-    }
-
     async fn drive(
         &mut self,
         mut watches: Watches,
@@ -272,7 +268,10 @@ impl<'a> Executor<'a> {
                     anyhow::bail!("{why}; no more pods are evicted")
                 }
                 () = self.pace.wait(), if !self.queue.is_empty() => {
-                    self.take_ready(&mut watches)?;
+                    // What the watches show by now.
+                    while let Some(shown) = watches.next().now_or_never() {
+                        self.take(shown)?;
+                    }
                     self.decide()?;
                     continue;
                 }
@@ -322,14 +321,6 @@ impl<'a> Executor<'a> {
         self.finish()
     }
 
-    /// Queues what the watches show by now.
-    fn take_ready(&mut self, watches: &mut Watches) -> anyhow::Result<()> {
-        while let Some(shown) = watches.next().now_or_never() {
-            self.take(shown)?;
-        }
-        Ok(())
-    }
-
     fn take(&mut self, shown: Option<WatchEvent>) -> anyhow::Result<()> {
         match shown.context("failed to watch the cluster")? {
             WatchEvent::Event(event) => {
@@ -372,13 +363,7 @@ impl<'a> Executor<'a> {
         let effects = self.effects(now);
         let is_begin = |effect: &Effect| matches!(effect, Effect::Cordon { .. });
         if effects.iter().any(is_begin) {
-            self.reporter.begins(&Progress {
-                machine: &self.machine,
-                nodes: &self.view.nodes,
-                started_at: self.started_at,
-                now,
-                unscheduled: &self.blocked.unscheduled,
-            });
+            self.show(now, |reporter, progress| reporter.begins(&progress));
         }
         for effect in effects {
             self.carry_out(effect, now)?;
@@ -386,6 +371,13 @@ impl<'a> Executor<'a> {
         self.report_blocked(now);
         self.operators
             .read_if_due(&self.cluster, &self.machine, now);
+        self.show(now, |reporter, progress| reporter.progress(&progress));
+        self.pace.decided(begun);
+        Ok(())
+    }
+
+    /// Tells the reporter how far the drain has come.
+    fn show(&mut self, now: Timestamp, tell: impl FnOnce(&mut dyn Reporter, Progress<'_>)) {
         let progress = Progress {
             machine: &self.machine,
             nodes: &self.view.nodes,
@@ -393,9 +385,7 @@ impl<'a> Executor<'a> {
             now,
             unscheduled: &self.blocked.unscheduled,
         };
-        self.reporter.progress(&progress);
-        self.pace.decided(begun);
-        Ok(())
+        tell(self.reporter, progress);
     }
 
     /// The effects of the events that have come.
