@@ -37,14 +37,9 @@ impl DrainIdentity {
         }
     }
 
-    /// When the drain began.
-    pub(crate) fn began(&self, now: Timestamp) -> Timestamp {
-        self.since.unwrap_or(now)
-    }
-
     /// The mark on the nodes that it cordons.
     pub fn cordon_owner(&self, now: Timestamp) -> CordonOwner {
-        CordonOwner::new(&self.cordoned_by, self.began(now))
+        CordonOwner::new(&self.cordoned_by, self.since.unwrap_or(now))
     }
 }
 

@@ -79,10 +79,8 @@ pub async fn check_evictions(
         let which = (&pod.namespace, &pod.name, &pod.uid);
         let reply = remove(cluster, method, which, true).await;
         if let Some(objection) = objection(&reply) {
-            reporter.warn(format_args!(
-                "{}/{}: the API server says: {objection}",
-                pod.namespace, pod.name
-            ));
+            let name = pod.full_name();
+            reporter.warn(format_args!("{name}: the API server says: {objection}"));
         }
         // What may pass is tried again by the drain.
         if matches!(

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use http::Method;
 use nodelife_cluster::request::Call;
-use nodelife_cluster::resource::Resource;
+use nodelife_cluster::resource::{Resource, Target};
 use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::node_marks::FIELD_MANAGER;
 use nodelife_core::object::WorkloadKind;
@@ -80,8 +80,8 @@ impl Surges {
             let against = if let Some(against) = judged.get(&key) {
                 against.clone()
             } else {
-                let deployment = read(cluster, &key).await?;
-                let mut against = objection(&deployment).map(str::to_owned);
+                let found = cluster.get::<Value>(target(&key)).await?;
+                let mut against = objection(&found.unwrap_or_default()).map(str::to_owned);
                 if against.is_none() {
                     let tried = restart(cluster, &key, true).await;
                     against = tried.err().map(|error| error.to_string());
@@ -176,22 +176,15 @@ fn objection(deployment: &Value) -> Option<&'static str> {
     none.then_some("its maxSurge is 0, so a rollout stops the old pod first")
 }
 
-async fn read(cluster: &Cluster, (namespace, name): &Key) -> Result<Value, ApiError> {
-    let target = DEPLOYMENTS.all().in_namespace(namespace).named(name);
-    let found: Option<Value> = cluster.get(target).await?;
-    Ok(found.unwrap_or_default())
+fn target((namespace, name): &Key) -> Target {
+    DEPLOYMENTS.all().in_namespace(namespace).named(name)
 }
 
-async fn restart(
-    cluster: &Cluster,
-    (namespace, name): &Key,
-    dry_run: bool,
-) -> Result<(), ApiError> {
+async fn restart(cluster: &Cluster, key: &Key, dry_run: bool) -> Result<(), ApiError> {
     let now = cluster.clock().now().to_string();
     let annotations = json!({"annotations": {RESTARTED_AT: now}});
     let body = json!({"spec": {"template": {"metadata": annotations}}});
-    let target = DEPLOYMENTS.all().in_namespace(namespace).named(name);
-    let mut call = Call::on(Method::PATCH, "patch", target)
+    let mut call = Call::on(Method::PATCH, "patch", target(key))
         .with_query("fieldManager", FIELD_MANAGER)
         .with_json("application/merge-patch+json", &body)?;
     if dry_run {

@@ -142,8 +142,7 @@ async fn recount(
     };
     let mut pending = Vec::from_iter(creation_failure(cluster, &pods).await);
     for (pod, words) in scheduling_messages(cluster, &pods, MAX_PENDING_MESSAGES).await? {
-        let (namespace, name) = (&pod.namespace, &pod.name);
-        pending.push(format!("{namespace}/{name} is Pending: {words}"));
+        pending.push(format!("{} is Pending: {words}", pod.full_name()));
     }
     Ok(ReplicaCount {
         ready: i32::try_from(ready).unwrap_or(i32::MAX),
@@ -215,17 +214,14 @@ pub(super) async fn confirm(
     filter: ListFilter,
     request: u64,
 ) -> DrainEvent {
-    match cluster.list(&listing::PODS, &filter, |_| {}).await {
+    let listed = cluster.list(&listing::PODS, &filter, |_| {}).await;
+    match listed.inspect_err(|error| tracing::debug!(%node, %error, "failed to confirm")) {
         Ok(listed) if listed.consistent && listed.unreadable.is_empty() => DrainEvent::Confirmed {
             node,
             request,
             pods: listed.items,
         },
-        Ok(_) => DrainEvent::ConfirmFailed { node },
-        Err(error) => {
-            tracing::debug!(%node, %error, "failed to confirm");
-            DrainEvent::ConfirmFailed { node }
-        }
+        _ => DrainEvent::ConfirmFailed { node },
     }
 }
 

@@ -57,11 +57,8 @@ fn staying<'a>(pods: impl Iterator<Item = &'a Tracked>) -> String {
             PodState::Skipped(SkipReason::DaemonSet) => of_daemon_sets += 1,
             PodState::Skipped(SkipReason::Mirror) => of_kubelet += 1,
             PodState::Skipped(SkipReason::Asked(_) | SkipReason::Overdue) => {
-                let meta = &tracked.pod.metadata;
-                names.push(format!(
-                    "{}/{} ({})",
-                    meta.namespace, meta.name, tracked.state
-                ));
+                let name = tracked.pod.metadata.full_name();
+                names.push(format!("{name} ({})", tracked.state));
             }
             _ => {}
         }

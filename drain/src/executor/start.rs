@@ -100,19 +100,15 @@ impl Executor<'_> {
             }
             Ok(CordonOutcome::Gone(found)) => DrainEvent::NodeSeen { node, found },
             Err(error) => {
-                self.cordon_failed(&error);
+                self.reporter.error(&error);
+                self.failed = self.failed.and(if cordon::is_refused(&error) {
+                    DrainStatus::Impossible
+                } else {
+                    DrainStatus::Failed
+                });
                 DrainEvent::CordonFailed { node }
             }
         }
-    }
-
-    fn cordon_failed(&mut self, error: &anyhow::Error) {
-        self.reporter.error(error);
-        self.failed = self.failed.and(if cordon::is_refused(error) {
-            DrainStatus::Impossible
-        } else {
-            DrainStatus::Failed
-        });
     }
 
     /// The drain of a node ended before the node was empty.

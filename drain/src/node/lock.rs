@@ -107,7 +107,8 @@ impl DrainLock {
                     for lock in first {
                         let described = lock.describe(now);
                         self.print_each(lock, &format!("taking it over: {described}"), reporter);
-                        self.delete(&lock.name, &json!({"uid": lock.uid})).await?;
+                        let read = json!({"uid": lock.uid});
+                        self.cluster.delete_drain_lock(&lock.name, &read).await?;
                     }
                 }
                 Claim::Yields(first) => {
@@ -120,7 +121,7 @@ impl DrainLock {
                         // If it was renewed meanwhile, the next list shows that.
                         let version = &lock.resource_version;
                         let read = json!({"uid": lock.uid, "resourceVersion": version});
-                        self.delete(&lock.name, &read).await?;
+                        self.cluster.delete_drain_lock(&lock.name, &read).await?;
                     }
                 }
                 Claim::Lost => bail!("{}", self.lost().await),
@@ -142,7 +143,9 @@ impl DrainLock {
                     return Ok(lock);
                 }
                 // An earlier process of this drain left it, or the answer was lost.
-                Err(ApiError::Conflict(_)) => drop(self.delete(name, &json!({})).await?),
+                Err(ApiError::Conflict(_)) => {
+                    self.cluster.delete_drain_lock(name, &json!({})).await?;
+                }
                 Err(ApiError::NotFound(_)) => {
                     let created = self.cluster.create_lock_namespace().await;
                     created.with_context(|| {
@@ -161,14 +164,6 @@ impl DrainLock {
             "gave up after {MAX_ATTEMPTS} attempts to create the Lease {}",
             self.name
         )
-    }
-
-    async fn delete(
-        &self,
-        name: &str,
-        preconditions: &serde_json::Value,
-    ) -> Result<bool, ApiError> {
-        self.cluster.delete_drain_lock(name, preconditions).await
     }
 
     /// The status to end with if another drain holds one of the nodes, and keeps it.
@@ -263,7 +258,7 @@ impl DrainLock {
         }
         let own = self.own.take();
         let preconditions = own.map_or_else(|| json!({}), |own| json!({"uid": own.uid}));
-        let deleted = self.delete(&self.name, &preconditions);
+        let deleted = self.cluster.delete_drain_lock(&self.name, &preconditions);
         match tokio::time::timeout(timeout, deleted).await {
             // Of another UID, it is not ours.
             Ok(Ok(_)) => true,

@@ -71,7 +71,11 @@ pub async fn prepare(
     {
         warn_budgets_unreadable(why, reporter);
     }
-    note_cordoned_together(request, &mut view);
+    // No pod moves from a node to another that is cordoned at the same time.
+    if !request.cordons_each(&view) {
+        let names = view.nodes.iter().map(|node| node.metadata.name.clone());
+        view.store.operators.around.draining = names.collect();
+    }
     let now = cluster.clock().now();
     let mut plan = request.plan(&view, now);
     let apart = one_at_a_time(request, &mut view, &plan, reporter);
@@ -107,7 +111,10 @@ pub async fn prepare(
     if request.settings.wait_ready {
         warn_uncounted(&view, &plan, reporter);
     }
-    follow_nodes(request, cluster, &view, &mut watches);
+    watches.follow_nodes(cluster, &view.nodes);
+    if request.max_unavailable.is_some() {
+        watches.follow_nodes(cluster, &view.excluded);
+    }
     let claims = if request.settings.wait_volumes {
         watches.follow_attachments(cluster);
         view.claims(cluster).await?
@@ -192,14 +199,6 @@ fn not_allowed(missing: &str, reporter: &mut dyn Reporter) -> Prepared {
     }
 }
 
-/// Has the plan know which nodes are cordoned at once: no pod moves from one of them to another.
-fn note_cordoned_together(request: &DrainRequest, view: &mut ClusterView) {
-    if !request.cordons_each(view) {
-        let names = view.nodes.iter().map(|node| node.metadata.name.clone());
-        view.store.operators.around.draining = names.collect();
-    }
-}
-
 /// The request for one node at a time, if replacements of pods fit on no node but those that would be
 /// drained at the same time: each node would hold the pods that keep the other from ending.
 fn one_at_a_time(
@@ -220,8 +219,8 @@ fn one_at_a_time(
         pod.is_some_and(|pod| view.without_place(pod, own).is_none())
     })?;
     reporter.warn(format_args!(
-        "one node is drained at a time: the replacement of {}/{} fits only on a node that is drained too",
-        first.namespace, first.name
+        "one node is drained at a time: the replacement of {} fits only on a node that is drained too",
+        first.full_name()
     ));
     let mut request = request.clone();
     request.settings.concurrency = Some(1);
@@ -235,18 +234,5 @@ fn warn_uncounted(view: &ClusterView, plan: &DrainPlan, reporter: &mut dyn Repor
             "--wait-ready does not wait for the pods of {controller}: drain does not know how \
              many of them it wants"
         ));
-    }
-}
-
-/// Watches the nodes, and those that only count as available or not.
-fn follow_nodes(
-    request: &DrainRequest,
-    cluster: &Cluster,
-    view: &ClusterView,
-    watches: &mut Watches,
-) {
-    watches.follow_nodes(cluster, &view.nodes);
-    if request.max_unavailable.is_some() {
-        watches.follow_nodes(cluster, &view.excluded);
     }
 }

@@ -29,11 +29,8 @@ pub(super) fn refuse(
         (Action::Impossible, DrainStatus::Impossible),
     ] {
         for pod in plan.with(action) {
-            let (namespace, name, reason) = (&pod.namespace, &pod.name, &pod.reason);
-            told.push((
-                format!("{namespace}/{name} on {}", pod.node),
-                reason.as_str(),
-            ));
+            let (name, reason) = (pod.full_name(), pod.reason.as_str());
+            told.push((format!("{name} on {}", pod.node), reason));
             if action == Action::Refuse || request.settings.on_impossible == OnImpossible::Refuse {
                 status = status.and(with);
                 // With the flags it would be impossible all the same.
@@ -42,7 +39,7 @@ pub(super) fn refuse(
                     status = status.and(DrainStatus::Impossible);
                 }
                 let reasons = reasons.entry(pod.node.clone()).or_default();
-                reasons.push(format!("{namespace}/{name}: {reason}"));
+                reasons.push(format!("{name}: {reason}"));
             }
         }
     }

@@ -80,11 +80,13 @@ impl ClusterView {
             Some(watches) => view.wait_for_lists(watches, view.nodes.len()).await?,
             None => view.list(cluster).await?,
         }
-        let nodes = selected
-            .all
-            .ok_or_else(|| "no permission to list nodes".to_owned());
-        let around = nodes.and_then(|nodes| Ok((nodes, all_pods?)));
-        view.load_objects(cluster, around, reporter).await;
+        // Without it the plan says less, and the drain does the same.
+        match view.read_objects(cluster, selected.all, all_pods).await {
+            Ok(objects) => view.objects = Some(Arc::new(objects)),
+            Err(why) => reporter.note(format_args!(
+                "cannot check whether the pods fit on other nodes: {why}"
+            )),
+        }
         view.load_rest(cluster, shared, watches, reporter).await?;
         view.store.essential = essential::read(cluster, &view).await;
         Ok(view)
@@ -187,27 +189,25 @@ impl ClusterView {
         self.store.essential = self.essential();
     }
 
-    /// Reads where the pods could go. Without it the plan says less, and the drain does the same.
-    async fn load_objects(
-        &mut self,
+    /// Reads where the pods could go. What cannot be read is a sentence for the user.
+    async fn read_objects(
+        &self,
         cluster: &Cluster,
-        around: Result<(Vec<Node>, Arc<Vec<Pod>>), String>,
-        reporter: &mut dyn Reporter,
-    ) {
-        let read = match around {
-            Ok(around) => {
-                let mut volumes = self.all_pods().flat_map(|pod| &pod.spec.volumes);
-                let volumes = volumes.any(|volume| volume.persistent_volume_claim.is_some());
-                surroundings::read(cluster, around, volumes).await
-            }
-            Err(why) => Err(why),
+        nodes: Option<Vec<Node>>,
+        pods: Result<Arc<Vec<Pod>>, String>,
+    ) -> Result<ClusterObjects, String> {
+        let mut objects = ClusterObjects {
+            nodes: nodes.ok_or("no permission to list nodes")?,
+            pods: pods?,
+            ..ClusterObjects::default()
         };
-        match read {
-            Ok(objects) => self.objects = Some(Arc::new(objects)),
-            Err(why) => reporter.note(format_args!(
-                "cannot check whether the pods fit on other nodes: {why}"
-            )),
+        let mut volumes = self.all_pods().flat_map(|pod| &pod.spec.volumes);
+        if volumes.any(|volume| volume.persistent_volume_claim.is_some()) {
+            let all = ListFilter::default();
+            let listed = cluster.items(&listing::VOLUMES, &all).await;
+            objects.volumes = listed.map_err(|error| error.to_string())?;
         }
+        Ok(objects)
     }
 
     async fn list(&mut self, cluster: &Cluster) -> Result<(), ApiError> {

@@ -111,27 +111,6 @@ async fn list_all_pods(cluster: &Cluster) -> Result<Vec<Pod>, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Reads the rest; `volumes`: whether those matter to a pod of the drain. What cannot be read is
-/// a sentence for the user.
-pub(crate) async fn read(
-    cluster: &Cluster,
-    (nodes, pods): (Vec<Node>, Arc<Vec<Pod>>),
-    volumes: bool,
-) -> Result<ClusterObjects, String> {
-    let volumes = if volumes {
-        let all = ListFilter::default();
-        let listed = cluster.items(&listing::VOLUMES, &all).await;
-        listed.map_err(|error| error.to_string())?
-    } else {
-        Vec::new()
-    };
-    Ok(ClusterObjects {
-        nodes,
-        pods,
-        volumes,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use futures::future::join_all;
