@@ -41,12 +41,6 @@ struct Order {
     gone: BTreeSet<usize>,
 }
 
-/// Where an object is in its list.
-enum Place {
-    Sorted(usize),
-    New(usize),
-}
-
 /// The objects, by the watches so far.
 #[derive(Debug)]
 pub(super) struct Store {
@@ -99,7 +93,7 @@ impl Store {
     /// snapshot of these alone.
     pub(super) fn set_facts(&mut self, other: Snapshot) {
         for source in [Source::NodeAuthorizer, Source::NodeRestriction] {
-            self.set_missing(source, &other);
+            self.set_missing(source, other.missing.get(&source).cloned());
         }
         self.snapshot.server_version = other.server_version;
         self.snapshot.node_authorizer = other.node_authorizer;
@@ -108,13 +102,14 @@ impl Store {
 
     /// Takes over the configurations of kubelets, the answers of `other`, a snapshot of these alone.
     pub(super) fn set_configurations(&mut self, other: Snapshot) {
-        self.set_missing(Source::KubeletConfigs, &other);
+        let source = Source::KubeletConfigs;
+        self.set_missing(source, other.missing.get(&source).cloned());
         self.snapshot.kubelet_configs = other.kubelet_configs;
     }
 
-    fn set_missing(&mut self, source: Source, other: &Snapshot) {
-        match other.missing.get(&source) {
-            Some(reason) => self.snapshot.missing.insert(source, reason.clone()),
+    fn set_missing(&mut self, source: Source, reason: Option<Str>) {
+        match reason {
+            Some(reason) => self.snapshot.missing.insert(source, reason),
             None => self.snapshot.missing.remove(&source),
         };
     }
@@ -161,15 +156,11 @@ impl Store {
         self.changes += 1;
         let list = (kind.list)(&mut self.snapshot);
         let order = self.orders.entry(kind.source).or_default();
-        let place = order.find(kind, list, &object).map(|place| match place {
-            Place::Sorted(place) => {
-                order.gone.remove(&place);
-                place
-            }
-            Place::New(place) => place,
-        });
-        let known = place.and_then(|place| list.get_mut(place));
-        match known {
+        let place = order.find(kind, list, &object);
+        if let Some(place) = place {
+            order.gone.remove(&place);
+        }
+        match place.and_then(|place| list.get_mut(place)) {
             Some(known) => *known = object,
             None => list.push(object),
         }
@@ -185,19 +176,15 @@ impl Store {
         let Some(place) = order.find(kind, list, object) else {
             return;
         };
-        let (Place::Sorted(index) | Place::New(index)) = place;
         // Another object may bear its name by now.
         let is_it = |known: &T| known.metadata().uid == object.metadata().uid;
-        if !list.get(index).is_some_and(is_it) {
+        if !list.get(place).is_some_and(is_it) {
             return;
         }
-        match place {
-            Place::Sorted(index) => {
-                order.gone.insert(index);
-            }
-            Place::New(index) => {
-                list.swap_remove(index);
-            }
+        if place < order.sorted {
+            order.gone.insert(place);
+        } else {
+            list.swap_remove(place);
         }
     }
 
@@ -231,10 +218,7 @@ impl Store {
             (of, Reading::Unreadable(reason)) if *of == source => Some(reason.clone()),
             _ => None,
         });
-        match reason {
-            Some(reason) => self.snapshot.missing.insert(source, reason),
-            None => self.snapshot.missing.remove(&source),
-        };
+        self.set_missing(source, reason);
     }
 
     /// Brings a list in order.
@@ -323,14 +307,15 @@ fn compare<T: Object>(kind: &Kind<T>, a: &T, b: &T) -> Ordering {
 }
 
 impl Order {
-    fn find<T: Object>(&self, kind: &Kind<T>, list: &[T], object: &T) -> Option<Place> {
+    /// The place of the object in its list.
+    fn find<T: Object>(&self, kind: &Kind<T>, list: &[T], object: &T) -> Option<usize> {
         let (sorted, new) = list.split_at_checked(self.sorted).unwrap_or((list, &[]));
         if let Ok(place) = sorted.binary_search_by(|one| compare(kind, one, object)) {
-            return Some(Place::Sorted(place));
+            return Some(place);
         }
         let is_it = |one: &T| compare(kind, one, object) == Ordering::Equal;
         let place = new.iter().position(is_it)?;
-        Some(Place::New(self.sorted + place))
+        Some(self.sorted + place)
     }
 }
 

@@ -40,6 +40,7 @@ pub(super) struct View {
     pub(super) gate_failed: bool,
 }
 
+#[derive(Default)]
 pub(super) struct StatusReporter {
     name: Str,
     view: watch::Sender<View>,
@@ -59,11 +60,7 @@ impl StatusReporter {
         let reporter = Self {
             name,
             view,
-            taken_at: None,
-            stale: false,
-            last: String::new(),
-            error: None,
-            warnings: Vec::new(),
+            ..Self::default()
         };
         (reporter, receiver)
     }
