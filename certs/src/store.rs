@@ -12,11 +12,12 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+    MutatingWebhookConfiguration, ValidatingWebhook, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Client, Resource};
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::authority::Authority;
@@ -29,8 +30,13 @@ use crate::observed::{Configuration, Observed, Rotation, Serving};
 /// The field manager of everything that certs writes.
 const MANAGER: &str = "nodelife-certs";
 
-const MUTATING: &str = "MutatingWebhookConfiguration";
-const VALIDATING: &str = "ValidatingWebhookConfiguration";
+/// The kinds of webhook configurations: as far as certs reads them, their webhooks are alike.
+fn kinds() -> [ApiResource; 2] {
+    [
+        ApiResource::erase::<MutatingWebhookConfiguration>(&()),
+        ApiResource::erase::<ValidatingWebhookConfiguration>(&()),
+    ]
+}
 
 mod key {
     pub(super) const BUNDLE: &str = "ca.crt";
@@ -60,8 +66,7 @@ pub(crate) struct Reading {
 }
 
 struct StoredConfiguration {
-    /// [`MUTATING`] or [`VALIDATING`].
-    kind: &'static str,
+    kind: ApiResource,
     name: String,
     uid: String,
     version: String,
@@ -90,17 +95,10 @@ impl Store {
         let tls = self.secret(&names.tls_secret).await?;
         let mut configurations = Vec::new();
         for name in &names.configurations {
-            let mutating: Option<MutatingWebhookConfiguration> = self.get(name).await?;
-            if let Some(one) = mutating {
-                let hooks = one.webhooks.into_iter().flatten();
-                let hooks = hooks.map(|hook| (hook.name, hook.client_config));
-                configurations.extend(self.stored(MUTATING, one.metadata, hooks));
-            }
-            let validating: Option<ValidatingWebhookConfiguration> = self.get(name).await?;
-            if let Some(one) = validating {
-                let hooks = one.webhooks.into_iter().flatten();
-                let hooks = hooks.map(|hook| (hook.name, hook.client_config));
-                configurations.extend(self.stored(VALIDATING, one.metadata, hooks));
+            for kind in kinds() {
+                let found = self.configurations(&kind).get_opt(name).await;
+                let found = found.map_err(Error::of_read(format!("get {} {name}", kind.kind)))?;
+                configurations.extend(found.and_then(|found| self.stored(kind, found)));
             }
         }
         let ca = self.secret(&names.ca_secret).await?;
@@ -123,25 +121,17 @@ impl Store {
             )))
     }
 
-    async fn get<K>(&self, name: &str) -> Result<Option<K>, Error>
-    where
-        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-    {
-        Api::<K>::all(self.client.clone())
-            .get_opt(name)
-            .await
-            .map_err(Error::of_read(format!("get {} {name}", K::kind(&()))))
+    fn configurations(&self, kind: &ApiResource) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), kind)
     }
 
-    fn stored(
-        &self,
-        kind: &'static str,
-        metadata: ObjectMeta,
-        webhooks: impl Iterator<Item = (String, WebhookClientConfig)>,
-    ) -> Option<StoredConfiguration> {
-        let names = &self.names;
-        let ours = webhooks.filter(|(_, client)| {
-            client.service.as_ref().is_some_and(|service| {
+    fn stored(&self, kind: ApiResource, found: DynamicObject) -> Option<StoredConfiguration> {
+        let (names, metadata) = (&self.names, found.metadata);
+        let webhooks = found.data.get("webhooks").unwrap_or(&Value::Null);
+        let webhooks = Option::<Vec<ValidatingWebhook>>::deserialize(webhooks).ok()?;
+        let ours = webhooks.into_iter().flatten().filter(|webhook| {
+            let service = webhook.client_config.service.as_ref();
+            service.is_some_and(|service| {
                 service.name == names.service && service.namespace == names.namespace
             })
         });
@@ -151,9 +141,10 @@ impl Store {
             uid: metadata.uid?,
             version: metadata.resource_version?,
             webhooks: ours
-                .map(|(name, client)| {
-                    let pem = client.ca_bundle.map(|bytes| bytes.0).unwrap_or_default();
-                    (name, Encoded::read_all(&pem, &names.ca_subject()).ok())
+                .map(|webhook| {
+                    let pem = webhook.client_config.ca_bundle.unwrap_or_default().0;
+                    let bundle = Encoded::read_all(&pem, &names.ca_subject());
+                    (webhook.name, bundle.ok())
                 })
                 .collect(),
         })
@@ -298,22 +289,19 @@ impl Store {
         let name = &stored.name;
         let body = json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": stored.kind,
+            "kind": stored.kind.kind,
             // With the UID, the apply cannot recreate an object that was just deleted.
             "metadata": { "name": name, "uid": stored.uid, "resourceVersion": stored.version },
             "webhooks": webhooks,
         });
         let params = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(body);
-        let client = self.client.clone();
-        let written = if stored.kind == MUTATING {
-            let api: Api<MutatingWebhookConfiguration> = Api::all(client);
-            api.patch(name, &params, &patch).await.map(drop)
-        } else {
-            let api: Api<ValidatingWebhookConfiguration> = Api::all(client);
-            api.patch(name, &params, &patch).await.map(drop)
-        };
-        written.map_err(|error| Error::of_write(format!("write {} {name}", stored.kind), error))
+        let configurations = self.configurations(&stored.kind);
+        let written = configurations.patch(name, &params, &patch).await;
+        let what = format!("write {} {name}", stored.kind.kind);
+        written
+            .map(drop)
+            .map_err(|error| Error::of_write(what, error))
     }
 }
 
@@ -381,12 +369,12 @@ fn entry<'a>(secret: &'a Secret, key: &str, what: &'static str) -> Result<&'a [u
 
 /// The labels of objects that certs creates, as in the manifests.
 fn labels() -> BTreeMap<String, String> {
-    [
+    let labels = [
         ("app.kubernetes.io/name", "nodelife"),
         ("app.kubernetes.io/component", "certs"),
         ("app.kubernetes.io/managed-by", MANAGER),
-    ]
-    .into_iter()
-    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-    .collect()
+    ];
+    labels
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
 }
