@@ -12,7 +12,7 @@ use nodelife_core::zone::ZoneKey;
 #[derive(Default)]
 pub(super) struct Nodes {
     /// By name; none before the first list.
-    all: Option<BTreeMap<Str, NodeFacts>>,
+    pub(super) all: Option<BTreeMap<Str, NodeFacts>>,
     /// Why they could not be listed.
     trouble: Option<String>,
 }
@@ -53,11 +53,6 @@ impl NodeFacts {
 }
 
 impl Nodes {
-    /// All of them, once they were listed.
-    pub(super) fn all(&self) -> Option<&BTreeMap<Str, NodeFacts>> {
-        self.all.as_ref()
-    }
-
     pub(super) fn get(&self, name: &str) -> Option<&NodeFacts> {
         self.all.as_ref()?.get(name)
     }

@@ -237,7 +237,7 @@ impl Known {
 
 /// The reservation of one maintenance. It ends when this is dropped.
 pub(super) struct Reservation {
-    reservations: Arc<Reservations>,
+    pub(super) reservations: Arc<Reservations>,
     uid: Str,
 }
 
@@ -247,10 +247,6 @@ impl Reservation {
             reservations: Arc::clone(reservations),
             uid,
         }
-    }
-
-    pub(super) fn reservations(&self) -> &Arc<Reservations> {
-        &self.reservations
     }
 
     /// Takes these nodes, unless another has some of them.

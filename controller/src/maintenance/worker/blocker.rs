@@ -80,7 +80,7 @@ impl BlockerCheck {
                 return nodes.filter(|name| !is_gone(name)).cloned().collect();
             }
             let selector = spec.node_selector.as_ref();
-            let nodes = known.nodes.all().into_iter().flatten();
+            let nodes = known.nodes.all.iter().flatten();
             let selected =
                 nodes.filter(|(_, facts)| selector.is_none_or(|one| one.matches(&facts.labels)));
             return selected.map(|(name, _)| name.clone()).collect();

@@ -56,7 +56,7 @@ impl Worker {
             match self.return_nodes().await {
                 Ok(None) => return,
                 Ok(Some(wait)) => {
-                    let reservations = self.reservation.reservations().clone();
+                    let reservations = self.reservation.reservations.clone();
                     let check = self.check(true);
                     check
                         .until_changed(wait, reservations, self.cluster.clone())
@@ -87,7 +87,7 @@ impl Worker {
             return Ok(Some(wait));
         }
         let blocker = {
-            let known = self.reservation.reservations().known();
+            let known = self.reservation.reservations.known();
             let now = self.cluster.clock().now();
             self.check(true).blocker(&known, now)
         };
@@ -101,7 +101,7 @@ impl Worker {
     /// The drain has ended: nothing may say that it is at work any more.
     pub(super) async fn stop_work(&mut self) -> anyhow::Result<()> {
         let name = self.identity().lease;
-        let reservations = self.reservation.reservations();
+        let reservations = &self.reservation.reservations;
         if reservations.known().lock(&name).is_none() {
             return Ok(());
         }

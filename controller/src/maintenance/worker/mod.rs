@@ -176,7 +176,7 @@ impl Worker {
             Next::After(wait) => Box::pin(tokio::time::sleep(wait)),
             Next::Blocked(wait) => {
                 let check = self.check(self.object.is_deleted());
-                let reservations = Arc::clone(self.reservation.reservations());
+                let reservations = Arc::clone(&self.reservation.reservations);
                 Box::pin(check.until_changed(wait, reservations, self.cluster.clone()))
             }
             Next::Nodes => {
@@ -224,10 +224,10 @@ impl Worker {
 
     /// Waits a moment for the list of nodes; returns what is in the way if it does not come.
     async fn know_nodes(&self) -> Option<Wait> {
-        let reservations = self.reservation.reservations();
+        let reservations = &self.reservation.reservations;
         let mut changes = reservations.changes();
         let listed = async {
-            while reservations.known().nodes.all().is_none() {
+            while reservations.known().nodes.all.is_none() {
                 if changes.changed().await.is_err() {
                     return;
                 }
@@ -349,7 +349,7 @@ impl Worker {
     /// What is in its way now, and the nodes that are left to drain.
     fn blocked(&self) -> (Option<Blocker>, Vec<Str>) {
         let check = self.check(false);
-        let known = self.reservation.reservations().known();
+        let known = self.reservation.reservations.known();
         let now = self.cluster.clock().now();
         (check.blocker(&known, now), check.wanted(&known, now))
     }
@@ -359,7 +359,7 @@ impl Worker {
         if !self.waits {
             return None;
         }
-        self.reservation.reservations().turn().await
+        self.reservation.reservations.turn().await
     }
 
     /// Plans, waits for others and for the approval, and drains.
@@ -390,12 +390,12 @@ impl Worker {
             max_per_zone: request.settings.max_per_zone.map(usize::from),
         };
         let draining = request.nodes.names().iter().cloned().collect();
-        request.process = Arc::clone(&self.reservation.reservations().process);
+        request.process = Arc::clone(&self.reservation.reservations.process);
         request.shared = Some(self.reservation.limits(limits, draining));
         let (sender, begins) = mpsc::unbounded_channel();
         request.journal = Some(Arc::new(StatusJournal(sender)));
         request.earlier = {
-            let known = self.reservation.reservations().known();
+            let known = self.reservation.reservations.known();
             earlier(&self.object.status, &known, self.cluster.clock().now())
         };
         let (mut reporter, view) = StatusReporter::new(self.object.metadata.name.clone());
@@ -462,7 +462,7 @@ impl Worker {
             ..NodeStatus::default()
         }));
         for node in &mut status.nodes {
-            let known = self.reservation.reservations().known();
+            let known = self.reservation.reservations.known();
             if let Some(facts) = known.nodes.get(&node.name).filter(|_| node.uid.is_empty()) {
                 node.uid = facts.uid.clone();
             }

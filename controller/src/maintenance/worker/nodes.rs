@@ -23,7 +23,7 @@ impl Worker {
             return Ok(());
         }
         {
-            let known = self.reservation.reservations().known();
+            let known = self.reservation.reservations.known();
             for name in &self.object.spec.nodes {
                 let facts = known.nodes.get(name);
                 let is_noted = status.nodes.iter().any(|node| node.name == *name);
@@ -72,7 +72,7 @@ impl Worker {
 
     /// Whether the watch shows the node that the status means.
     fn is_there(&self, node: &NodeStatus) -> bool {
-        let known = self.reservation.reservations().known();
+        let known = self.reservation.reservations.known();
         let facts = known.nodes.get(&node.name);
         facts.is_some_and(|facts| node.uid.is_empty() || facts.uid == node.uid)
     }
@@ -82,7 +82,7 @@ impl Worker {
         const SHOWN: usize = 10;
         let mut status = self.object.status.clone();
         let names = {
-            let known = self.reservation.reservations().known();
+            let known = self.reservation.reservations.known();
             let nodes = status.nodes.iter();
             let nodes = nodes.filter(|node| node.state == NodeState::Drained);
             let uncordoned = nodes.filter(|node| known.is_uncordoned(&node.name, &node.uid));
