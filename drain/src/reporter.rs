@@ -91,12 +91,6 @@ impl Progress<'_> {
         let (then, words) = self.unscheduled.get(budget)?;
         (then == refusal).then_some(words)
     }
-
-    /// The report as of now, with the pods alone that are `wanted`.
-    pub fn report(&self, wanted: impl Fn(&Tracked) -> bool) -> DrainReport {
-        self.machine
-            .report_of(self.nodes, (self.started_at, self.now), wanted)
-    }
 }
 
 #[derive(Clone, Copy, Debug)]

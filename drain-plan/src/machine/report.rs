@@ -150,19 +150,8 @@ impl DrainMachine {
     /// The report, as of now. `nodes`: what is known of them, for what they say about pods that
     /// do not go.
     pub fn report(&self, nodes: &[Node], started_at: Timestamp, now: Timestamp) -> DrainReport {
-        self.report_of(nodes, (started_at, now), |_| true)
-    }
-
-    /// The report, with the pods alone that are `wanted`.
-    pub fn report_of(
-        &self,
-        nodes: &[Node],
-        (started_at, now): (Timestamp, Timestamp),
-        wanted: impl Fn(&Tracked) -> bool,
-    ) -> DrainReport {
         let mut pods: Vec<PodReport> = self
             .pods()
-            .filter(|tracked| wanted(tracked))
             .map(|tracked| {
                 let meta = &tracked.pod.metadata;
                 PodReport {
