@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::config::Policies;
-use crate::lookup::{RecordedCluster, RecordedClusterError};
+use crate::lookup::RecordedCluster;
 
 const KIND: &str = "WebhookConfig";
 
@@ -23,8 +23,11 @@ pub enum ConfigFileError {
     /// A field that there is not, or a value that it cannot have.
     #[error("failed to use the configuration: {0}")]
     Field(#[from] serde_json::Error),
-    #[error(transparent)]
-    RecordedCluster(#[from] RecordedClusterError),
+    /// The same of a recorded cluster.
+    #[error("failed to read the List: {0}")]
+    List(#[source] serde_json::Error),
+    #[error("expected a List, got {0}")]
+    NoList(String),
 }
 
 /// A configuration file as it was written: its fields are checked with those that are set on top.
@@ -69,7 +72,7 @@ impl RecordedCluster {
             Ok(list) => list,
             Err(_) => yaml(text)?,
         };
-        Ok(Self::from_list(list)?)
+        Self::from_list(list)
     }
 }
 

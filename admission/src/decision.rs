@@ -1,8 +1,8 @@
 //! The engine's output: verdict, refusal and warnings.
 
-use crate::denial::{Denial, StatusReason, shown};
+use crate::denial::Denial;
 use crate::lookup::Lookup;
-use crate::rule::{AdmissionRule, Mode};
+use crate::rule::Mode;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch(pub Vec<u8>);
@@ -17,12 +17,8 @@ pub enum Verdict {
 /// A denial by a rule, enforced or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    pub rule: AdmissionRule,
     pub mode: Mode,
-    pub reason: StatusReason,
-    pub message: String,
-    /// See `Denial::found`.
-    pub found: String,
+    pub denial: Denial,
 }
 
 /// The verdict with its refusal and warnings.
@@ -51,11 +47,8 @@ impl Decision {
     /// Applies a denial in its rule's mode.
     pub(crate) fn refuse(&mut self, denial: Denial, mode: Mode) {
         self.refusal = Some(Refusal {
-            rule: denial.rule,
             mode,
-            reason: denial.reason,
-            message: shown(&denial.message).to_owned(),
-            found: denial.found.clone(),
+            denial: denial.clone(),
         });
         match mode {
             Mode::Enforce => self.verdict = Verdict::Deny(denial),

@@ -2,10 +2,11 @@
 
 use std::io::Write as _;
 
-use base64::Engine as _;
+use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::decision::{Decision, Refusal, Verdict};
+use crate::denial::shown;
 use crate::review::Review;
 use crate::rule::Mode;
 
@@ -34,9 +35,11 @@ pub fn write_response(review: &Review<'_>, decision: &Decision, body: &mut Vec<u
             );
         }
         Verdict::Patch(patch) => {
-            body.extend_from_slice(br#","allowed":true,"patchType":"JSONPatch","patch":""#);
-            base64(&patch.0, body);
-            body.push(b'"');
+            let patch = Base64Display::new(&patch.0, &STANDARD);
+            let _ = write!(
+                body,
+                r#","allowed":true,"patchType":"JSONPatch","patch":"{patch}""#
+            );
         }
     }
     if let Some(refusal) = &decision.refusal {
@@ -61,12 +64,12 @@ fn annotations(refusal: &Refusal, body: &mut Vec<u8>) {
     let _ = write!(
         body,
         r#","auditAnnotations":{{"rule":"{}","mode":"{}""#,
-        refusal.rule.as_str(),
+        refusal.denial.rule.as_str(),
         refusal.mode.as_str()
     );
     if refusal.mode != Mode::Enforce {
         body.extend_from_slice(br#","wouldDeny":"#);
-        string(&refusal.message, body);
+        string(shown(&refusal.denial.message), body);
     }
     body.push(b'}');
 }
@@ -74,14 +77,4 @@ fn annotations(refusal: &Refusal, body: &mut Vec<u8>) {
 fn string(text: &str, body: &mut Vec<u8>) {
     // A string into a Vec: neither side can fail.
     let _ = serde_json::to_writer(body, text);
-}
-
-fn base64(bytes: &[u8], body: &mut Vec<u8>) {
-    let start = body.len();
-    let length = bytes.len().div_ceil(3) * 4;
-    body.resize(start + length, 0);
-    if let Some(room) = body.get_mut(start..) {
-        // The slice has exactly the encoded length.
-        let _ = STANDARD.encode_slice(bytes, room);
-    }
 }

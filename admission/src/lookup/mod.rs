@@ -10,7 +10,9 @@ mod recorded;
 use std::collections::{BTreeMap, HashMap};
 
 use nodelife_core::object::{Autoscaler, Budget, Workload, WorkloadKind};
-pub use recorded::{RecordedCluster, RecordedClusterError};
+pub use recorded::RecordedCluster;
+
+const ACCESS_REVIEW: &str = "SubjectAccessReview";
 
 /// An object that the engine needs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -65,30 +67,21 @@ impl Listed {
 }
 
 impl Lookup {
-    /// The names in the path of the object.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        let (namespace, name) = match self {
-            Self::Pod { namespace, name }
-            | Self::Claim { namespace, name }
-            | Self::ServiceAccount { namespace, name } => (Some(namespace), Some(name)),
-            Self::Node(name) | Self::Volume(name) | Self::Driver(name) => (None, Some(name)),
-            Self::List { namespace, .. } => (Some(namespace), None),
-            Self::Access(_) => (None, None),
-        };
-        [namespace, name].into_iter().flatten().map(String::as_str)
-    }
-
-    /// Resource and name as in the errors of Go's listers.
-    pub(crate) fn subject(&self) -> (&'static str, &str) {
+    /// API group with its version and kind, namespace, and name of the object, as far as it has them.
+    pub fn object(&self) -> ((&'static str, &'static str), Option<&str>, Option<&str>) {
         match self {
-            Self::Pod { name, .. } => ("pod", name),
-            Self::Node(name) => ("node", name),
-            Self::Claim { name, .. } => ("persistentvolumeclaim", name),
-            Self::Volume(name) => ("persistentvolume", name),
-            Self::Driver(name) => ("csidriver.storage.k8s.io", name),
-            Self::ServiceAccount { name, .. } => ("serviceaccount", name),
-            Self::Access(access) => ("subjectaccessreview", &access.name),
-            Self::List { namespace, .. } => ("namespace", namespace),
+            Self::Pod { namespace, name } => (("v1", "Pod"), Some(namespace), Some(name)),
+            Self::Node(name) => (("v1", "Node"), None, Some(name)),
+            Self::Claim { namespace, name } => {
+                (("v1", "PersistentVolumeClaim"), Some(namespace), Some(name))
+            }
+            Self::Volume(name) => (("v1", "PersistentVolume"), None, Some(name)),
+            Self::Driver(name) => (("storage.k8s.io/v1", "CSIDriver"), None, Some(name)),
+            Self::ServiceAccount { namespace, name } => {
+                (("v1", "ServiceAccount"), Some(namespace), Some(name))
+            }
+            Self::Access(_) => (("authorization.k8s.io/v1", ACCESS_REVIEW), None, None),
+            Self::List { namespace, listed } => (listed.kind(), Some(namespace), None),
         }
     }
 }

@@ -74,7 +74,7 @@ impl LookupResult {
 }
 
 /// The string at `pointer`, or an empty one.
-fn text(object: &Value, pointer: &str) -> String {
+pub(super) fn text(object: &Value, pointer: &str) -> String {
     let text = object.pointer(pointer).and_then(Value::as_str);
     text.unwrap_or_default().to_owned()
 }

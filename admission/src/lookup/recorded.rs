@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Access, Listed, Lookup, LookupResult};
+use super::object::text;
+use super::{ACCESS_REVIEW, Access, Listed, Lookup, LookupResult};
+use crate::config_file::ConfigFileError;
 
 /// The objects of a List, by kind, namespace and name.
 #[derive(Clone, Debug, Default)]
@@ -55,40 +57,28 @@ struct AccessStatus {
     evaluation_error: String,
 }
 
-/// Why a document is not a recorded cluster.
-#[derive(Debug, thiserror::Error)]
-pub enum RecordedClusterError {
-    /// A field has another type than the API's.
-    #[error("failed to read the List: {0}")]
-    Json(#[from] serde_json::Error),
-    #[error("expected a List, got {0}")]
-    Kind(String),
-}
-
 impl RecordedCluster {
     /// Takes a `v1` List, or a typed one such as a `PodList`.
-    pub fn from_list(list: Value) -> Result<Self, RecordedClusterError> {
-        let list: List = serde_json::from_value(list)?;
+    pub fn from_list(list: Value) -> Result<Self, ConfigFileError> {
+        let list: List = serde_json::from_value(list).map_err(ConfigFileError::List)?;
         let Some(of) = list.kind.strip_suffix("List") else {
-            return Err(RecordedClusterError::Kind(list.kind));
+            return Err(ConfigFileError::NoList(list.kind));
         };
         let mut recorded = Self::default();
         for object in list.items {
-            let text = |pointer: &str| {
-                let text = object.pointer(pointer).and_then(Value::as_str);
-                text.unwrap_or_default().to_owned()
-            };
             // The items of a typed list may omit their kind.
-            let kind = match text("/kind") {
+            let kind = match text(&object, "/kind") {
                 kind if kind.is_empty() => of.to_owned(),
                 kind => kind,
             };
-            if kind == "SubjectAccessReview" {
-                recorded.reviews.push(serde_json::from_value(object)?);
+            if kind == ACCESS_REVIEW {
+                let review = serde_json::from_value(object).map_err(ConfigFileError::List)?;
+                recorded.reviews.push(review);
                 continue;
             }
-            let key = (kind, text("/metadata/namespace"), text("/metadata/name"));
-            recorded.objects.insert(key, object);
+            let [namespace, name] =
+                ["/metadata/namespace", "/metadata/name"].map(|pointer| text(&object, pointer));
+            recorded.objects.insert((kind, namespace, name), object);
         }
         Ok(recorded)
     }
@@ -96,21 +86,14 @@ impl RecordedCluster {
     /// The result of `lookup`: an object that is not in the List is missing, and access that no
     /// review allows is denied.
     pub fn answer(&self, lookup: &Lookup) -> LookupResult {
-        let (kind, namespace, name) = match lookup {
-            Lookup::Pod { namespace, name } => ("Pod", namespace.as_str(), name),
-            Lookup::Node(name) => ("Node", "", name),
-            Lookup::Claim { namespace, name } => {
-                ("PersistentVolumeClaim", namespace.as_str(), name)
-            }
-            Lookup::Volume(name) => ("PersistentVolume", "", name),
-            Lookup::Driver(name) => ("CSIDriver", "", name),
-            Lookup::ServiceAccount { namespace, name } => {
-                ("ServiceAccount", namespace.as_str(), name)
-            }
+        match lookup {
             Lookup::Access(access) => return self.access(access),
             Lookup::List { namespace, listed } => return self.list(namespace, *listed),
-        };
-        let key = (kind.to_owned(), namespace.to_owned(), name.clone());
+            _ => {}
+        }
+        let ((_, kind), namespace, name) = lookup.object();
+        let [namespace, name] = [namespace, name].map(Option::unwrap_or_default);
+        let key = (kind.to_owned(), namespace.to_owned(), name.to_owned());
         match self.objects.get(&key) {
             Some(object) => LookupResult::read(lookup, object.to_string().as_bytes()),
             None => LookupResult::Missing,

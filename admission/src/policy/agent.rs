@@ -156,19 +156,16 @@ impl Own<'_> {
             return Err(self.deny(&what));
         }
         match (is_node, old, new) {
-            (true, Some(old), Some(new)) => self.check_fields(&old, &new),
+            // Only the configured fields may change.
+            (true, Some(old), Some(new)) => match difference::first(&old, &new, self) {
+                Some(path) => Err(self.deny(&format!("may not change {path} of its node"))),
+                None => Ok(()),
+            },
             (true, ..) => Err(deny(
                 "an agent may neither create nor delete nodes".to_owned(),
             )),
             _ => Ok(()),
         }
-    }
-
-    /// Only the configured fields of the node may change.
-    fn check_fields(&self, old: &Fields<'_>, new: &Fields<'_>) -> Result<(), Interrupted> {
-        difference::first(old, new, self).map_or(Ok(()), |path| {
-            Err(self.deny(&format!("may not change {path} of its node")))
-        })
     }
 
     fn may_change(&self, path: &str) -> bool {

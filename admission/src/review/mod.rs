@@ -12,7 +12,6 @@ use crate::denial::Denial;
 use crate::json::partial;
 use crate::json::text::Text;
 use crate::rule::AdmissionRule;
-use prefix::Prefix;
 use wire::{LONGEST_UID, Wire, read_whole};
 
 pub use wire::{Operation, ReviewError, User};
@@ -63,10 +62,7 @@ impl<'a> Review<'a> {
     /// `AdmissionRequest`, v0.36.3). A document in that order is read up to the object, so an
     /// error behind it is found only by a rule that reads on; any other document is read whole.
     pub fn begin(bytes: &'a [u8]) -> Result<Self, ReviewError> {
-        let Some(prefix) = Prefix::read(bytes) else {
-            return Self::parse(bytes);
-        };
-        let Some(object) = bytes.get(prefix.object..) else {
+        let Some((wire, object)) = prefix::read(bytes) else {
             return Self::parse(bytes);
         };
         let unread = Unread {
@@ -74,7 +70,7 @@ impl<'a> Review<'a> {
             object,
             read: OnceLock::new(),
         };
-        Self::new(prefix.wire, Some(unread))
+        Self::new(wire, Some(unread))
     }
 
     /// Reads a review to its end; the result borrows from `bytes`.

@@ -32,44 +32,31 @@ const ORDER: [&str; 12] = [
 /// The fields that every request has.
 const ALWAYS: [&str; 4] = ["uid", "resource", "operation", "userInfo"];
 
-#[derive(Debug)]
-pub(super) struct Prefix<'a> {
-    pub(super) wire: Wire<'a>,
-    /// Offset of the first byte of the object's value.
-    pub(super) object: usize,
+/// Reads up to `request.object`: the fields before it, and the bytes from its first one on. `None` if
+/// the fields are not in the order of the API server.
+pub(super) fn read(bytes: &[u8]) -> Option<(Wire<'_>, &[u8])> {
+    let mut reader = Reader {
+        bytes,
+        ..Reader::default()
+    };
+    // It always ends with an error: at the object, or at an unexpected field.
+    let _ = PartialDeserializer::new(bytes).deserialize_map(Envelope(&mut reader));
+    let object = reader.object?;
+    is_review(&reader.api_version, &reader.kind).then_some((reader.wire, object))
 }
 
-impl<'a> Prefix<'a> {
-    /// Reads up to `request.object`; `None` if the fields are not in the order of the API server.
-    pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
-        let mut reader = Reader {
-            bytes,
-            api_version: Text::default(),
-            kind: Text::default(),
-            wire: Wire::default(),
-            object: None,
-        };
-        // It always ends with an error: at the object, or at an unexpected field.
-        let _ = PartialDeserializer::new(bytes).deserialize_map(Envelope(&mut reader));
-        let object = reader.object?;
-        is_review(&reader.api_version, &reader.kind).then_some(Self {
-            wire: reader.wire,
-            object,
-        })
-    }
-}
-
+#[derive(Default)]
 struct Reader<'a> {
     bytes: &'a [u8],
     api_version: Text<'a>,
     kind: Text<'a>,
     wire: Wire<'a>,
-    object: Option<usize>,
+    object: Option<&'a [u8]>,
 }
 
 impl<'a> Reader<'a> {
-    /// The offset of the value of the field `key`, which borrows from the bytes.
-    fn value_of(&self, key: &'a str) -> Option<usize> {
+    /// What follows the field `key`, which borrows from the bytes, from its value on.
+    fn value_of(&self, key: &'a str) -> Option<&'a [u8]> {
         let start = key
             .as_ptr()
             .addr()
@@ -82,7 +69,7 @@ impl<'a> Reader<'a> {
             }
             offset += 1;
         }
-        Some(offset + self.spaces(offset)?)
+        self.bytes.get(offset + self.spaces(offset)?..)
     }
 
     /// The length of the white space at `offset`.

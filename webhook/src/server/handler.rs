@@ -360,7 +360,7 @@ fn report(
         Verdict::Allow => "allow",
     };
     let refusal = decision.refusal.as_ref();
-    let policy = refusal.map_or("none", |refusal| refusal.rule.as_str());
+    let policy = refusal.map_or("none", |refusal| refusal.denial.rule.as_str());
     let labels = DecisionLabels {
         webhook: match phase {
             AdmissionPhase::Mutating => "mutate",
@@ -388,8 +388,8 @@ fn report(
         dry_run = request.dry_run(),
         policy,
         mode = refusal.mode.as_str(),
-        reason = refusal.message,
-        found = shown(&refusal.found),
+        reason = shown(&refusal.denial.message),
+        found = shown(&refusal.denial.found),
         microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         "refused"
     );

@@ -9,7 +9,7 @@
 //! an API server still answers what needs no lookup.
 
 use std::collections::HashMap;
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -105,7 +105,8 @@ impl LookupClient {
                 "the lookup failed: no API server is configured".to_owned(),
             );
         };
-        if lookup.names().any(|name| !is_path_segment(name)) {
+        let (_, namespace, name) = lookup.object();
+        if !namespace.into_iter().chain(name).all(is_path_segment) {
             return LookupResult::Missing;
         }
         let asked = async {
@@ -153,24 +154,19 @@ async fn ask(client: &Client, lookup: &Lookup) -> anyhow::Result<LookupResult> {
 }
 
 fn request(lookup: &Lookup) -> anyhow::Result<Request<kube::client::Body>> {
-    let core = |namespace: &str, resource: &str, name: &str| {
-        let (namespace, name) = (escape(namespace), escape(name));
-        format!("/api/v1/namespaces/{namespace}/{resource}/{name}")
-    };
-    let path = match lookup {
-        Lookup::Pod { namespace, name } => core(namespace, "pods", name),
-        Lookup::Node(name) => format!("/api/v1/nodes/{}", escape(name)),
-        Lookup::Claim { namespace, name } => core(namespace, "persistentvolumeclaims", name),
-        Lookup::Volume(name) => format!("/api/v1/persistentvolumes/{}", escape(name)),
-        Lookup::Driver(name) => format!("/apis/storage.k8s.io/v1/csidrivers/{}", escape(name)),
-        Lookup::ServiceAccount { namespace, name } => core(namespace, "serviceaccounts", name),
-        Lookup::Access(_) => "/apis/authorization.k8s.io/v1/subjectaccessreviews".to_owned(),
-        Lookup::List { namespace, listed } => {
-            let (api, kind) = listed.kind();
-            let (namespace, resource) = (escape(namespace), kind.to_lowercase());
-            format!("/apis/{api}/namespaces/{namespace}/{resource}s?limit={MOST_LISTED}")
-        }
-    };
+    let ((api, kind), namespace, name) = lookup.object();
+    let root = if api == "v1" { "api" } else { "apis" };
+    let mut path = format!("/{root}/{api}");
+    if let Some(namespace) = namespace {
+        write!(path, "/namespaces/{}", escape(namespace))?;
+    }
+    write!(path, "/{}s", kind.to_lowercase())?;
+    if let Some(name) = name {
+        write!(path, "/{}", escape(name))?;
+    }
+    if let Lookup::List { .. } = lookup {
+        write!(path, "?limit={MOST_LISTED}")?;
+    }
     let (method, body) = match lookup {
         Lookup::Access(access) => (Method::POST, access_review(access)?),
         _ => (Method::GET, Vec::new()),

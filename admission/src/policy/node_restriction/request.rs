@@ -81,8 +81,15 @@ impl NodeRequest<'_, '_> {
                 return Err(Denial::forbidden(rule, message).into());
             }
             Some(LookupResult::Missing) => {
-                let (resource, name) = lookup.subject();
-                Err(format!("{resource} {} not found", Quoted(name)))
+                // As in the errors of Go's listers.
+                let ((api, kind), _, name) = lookup.object();
+                let group = api.split_once('/').map_or("", |(group, _)| group);
+                let resource = format!("{}.{group}", kind.to_lowercase());
+                let name = Quoted(name.unwrap_or_default());
+                Err(format!(
+                    "{} {name} not found",
+                    resource.trim_end_matches('.')
+                ))
             }
             Some(LookupResult::Failed(error)) => {
                 return Err(Denial::unavailable(rule, error).into());

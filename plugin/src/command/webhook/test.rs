@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use nodelife_admission::{
     AdmissionPhase, ConfigFile, ConfigFileError, Decision, LookupResult, Policies, RecordedCluster,
-    Review, Verdict, decide_with,
+    Review, Verdict, decide_with, shown,
 };
 use nodelife_core::format::join;
 use serde::Serialize;
@@ -126,10 +126,10 @@ fn ask(
         namespace: request.namespace().to_owned(),
         name: request.name().to_owned(),
         verdict: "allow",
-        rule: refusal.as_ref().map_or("", |one| one.rule.as_str()),
+        rule: refusal.as_ref().map_or("", |one| one.denial.rule.as_str()),
         mode: refusal.as_ref().map_or("", |one| one.mode.as_str()),
         code: None,
-        message: refusal.map(|one| one.message).unwrap_or_default(),
+        message: refusal.map_or(String::new(), |one| shown(&one.denial.message).to_owned()),
         patch: None,
         warnings,
     };
