@@ -143,10 +143,10 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     tokio::select! {
         () = signals.next() => {}
         // Connections that others could answer must not come here before.
-        () = certificates.loaded() => {
+        () = certificates.loaded.cancelled() => {
             let listener = socket.listen()?;
             tracing::info!(address = %listener.local_addr()?, "listening");
-            state.listens();
+            state.listening.store(true, Ordering::Relaxed);
             tasks.spawn(acceptor.run(listener));
             signals.next().await;
         }

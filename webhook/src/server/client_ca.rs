@@ -37,9 +37,17 @@ impl ClientCa {
 
     /// The server's side of TLS for callers of this CA.
     pub(crate) fn config(&self, certificates: &Arc<Certificates>) -> anyhow::Result<ServerConfig> {
-        callers(&self.pem, &self.name)
-            .and_then(|callers| server_config(Arc::clone(certificates), Some(callers)))
-            .with_context(|| format!("failed to use {}", self.path.display()))
+        let config = || {
+            let (roots, provider) = (roots(&self.pem)?, default_provider());
+            let signed =
+                WebPkiClientVerifier::builder_with_provider(roots.into(), provider.into()).build();
+            let callers = Callers {
+                signed: signed.context("the CA cannot be used")?,
+                name: Arc::clone(&self.name),
+            };
+            server_config(Arc::clone(certificates), Some(Arc::new(callers)))
+        };
+        config().with_context(|| format!("failed to use {}", self.path.display()))
     }
 
     /// Reloads the file every `interval`, forever. New connections use a new configuration, which
@@ -70,15 +78,6 @@ impl ClientCa {
 struct Callers {
     signed: Arc<dyn ClientCertVerifier>,
     name: Arc<str>,
-}
-
-fn callers(pem: &[u8], name: &Arc<str>) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
-    let provider = Arc::new(default_provider());
-    let signed = WebPkiClientVerifier::builder_with_provider(roots(pem)?.into(), provider).build();
-    Ok(Arc::new(Callers {
-        signed: signed.context("the CA cannot be used")?,
-        name: Arc::clone(name),
-    }))
 }
 
 impl ClientCertVerifier for Callers {

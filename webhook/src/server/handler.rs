@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -41,8 +41,9 @@ pub(crate) struct State {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) shutdown: Shutdown,
     pub(crate) certificates: Arc<Certificates>,
+    /// Whether clients can connect.
+    pub(crate) listening: AtomicBool,
     limit: Limit,
-    listening: AtomicBool,
 }
 
 impl State {
@@ -58,18 +59,9 @@ impl State {
             metrics,
             shutdown: Shutdown::default(),
             certificates,
-            limit: Limit::default(),
             listening: AtomicBool::new(false),
+            limit: Limit::default(),
         }
-    }
-
-    /// Notes that clients can connect.
-    pub(crate) fn listens(&self) {
-        self.listening.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_listening(&self) -> bool {
-        self.listening.load(Ordering::Relaxed)
     }
 
     pub(super) fn metrics(&self) -> Result<String, std::fmt::Error> {
@@ -116,33 +108,14 @@ const TOO_BUSY: Reason = (StatusCode::SERVICE_UNAVAILABLE, "too_busy");
 const LOOKUP_FAILED: Reason = (StatusCode::SERVICE_UNAVAILABLE, "lookup_failed");
 
 struct Rejection {
-    status: StatusCode,
-    /// As the metrics name it.
-    reason: &'static str,
+    reason: Reason,
     text: String,
 }
 
 impl Rejection {
-    fn new((status, reason): Reason, text: &str) -> Self {
+    fn new(reason: Reason, text: &str) -> Self {
         let text = shown(text).to_owned();
-        Self {
-            status,
-            reason,
-            text,
-        }
-    }
-
-    fn into_response(self) -> Answer {
-        let mut response = plain(self.status, self.text + "\n");
-        let headers = response.headers_mut();
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            // Keep the connection: a new handshake would only add load.
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
-        } else {
-            // The body may have unread bytes.
-            headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        response
+        Self { reason, text }
     }
 }
 
@@ -159,17 +132,27 @@ async fn isolated(
             response.headers_mut().insert(CONTENT_TYPE, json);
             response
         }
-        Ok(Err(refusal)) => {
-            metrics.rejected(refusal.reason);
+        Ok(Err(Rejection { reason, text })) => {
+            let (status, name) = reason;
+            metrics.rejected(name);
             tracing::warn!(
-                status = refusal.status.as_u16(),
-                error = refusal.text,
+                status = status.as_u16(),
+                error = text,
                 "rejected a call without a verdict"
             );
-            refusal.into_response()
+            let mut response = plain(status, text + "\n");
+            let headers = response.headers_mut();
+            if status == StatusCode::SERVICE_UNAVAILABLE {
+                // Keep the connection: a new handshake would only add load.
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            } else {
+                // The body may have unread bytes.
+                headers.insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            response
         }
         Err(_) => {
-            metrics.panicked();
+            metrics.panics.inc();
             tracing::error!("panic while handling a review");
             plain(StatusCode::INTERNAL_SERVER_ERROR, String::new())
         }
@@ -192,7 +175,9 @@ where
     let mut share = state.limit.share(peer);
     // `timeout` comes from an untrusted client.
     let time = timeout.min(WEBHOOK_TIMEOUT);
-    let bytes = read_body(body, expected, time, &mut share).await?;
+    let bytes = soon(time, receive(body, expected, &mut share))
+        .await
+        .unwrap_or_else(|_| Err(Rejection::new(TOO_SLOW, "timed out reading the body")))?;
     if !share.begin() {
         return Err(too_busy());
     }
@@ -240,17 +225,6 @@ fn too_large() -> Rejection {
 
 fn too_busy() -> Rejection {
     Rejection::new(TOO_BUSY, "too many concurrent reviews")
-}
-
-async fn read_body(
-    body: impl Body<Data = Bytes> + Unpin,
-    expected: usize,
-    limit: Duration,
-    share: &mut Share,
-) -> Result<Bytes, Rejection> {
-    let read = soon(limit, receive(body, expected, share)).await;
-    let slow = || Rejection::new(TOO_SLOW, "timed out reading the body");
-    read.unwrap_or_else(|_| Err(slow()))
 }
 
 /// The body, whose bytes count against `share` as they arrive. Of a body that is too large, the
@@ -445,8 +419,7 @@ mod tests {
         let broken = async |request: Request<Full<Bytes>>| {
             isolated(&state.metrics, async {
                 let mut share = state.limit.share(PEER);
-                let _body =
-                    read_body(request.into_body(), 1000, WEBHOOK_TIMEOUT, &mut share).await?;
+                let _body = receive(request.into_body(), 1000, &mut share).await?;
                 assert!(share.begin());
                 panic!("a defect")
             })

@@ -30,7 +30,7 @@ async fn ready(Shared(state): Shared<Arc<State>>) -> (StatusCode, &'static str) 
     if !state.certificates.is_ready() {
         return (StatusCode::SERVICE_UNAVAILABLE, "no valid certificate\n");
     }
-    if !state.is_listening() {
+    if !state.listening.load(Ordering::Relaxed) {
         return (StatusCode::SERVICE_UNAVAILABLE, "not listening yet\n");
     }
     (StatusCode::OK, "ok\n")

@@ -41,7 +41,7 @@ pub(crate) struct Metrics {
     in_flight: Gauge<i64>,
     bytes: Histogram,
     rejected: Family<Label, Counter>,
-    panics: Counter,
+    pub(super) panics: Counter,
     lookups: Family<Label, Counter>,
     handshakes: Family<Label, Counter>,
     reloads: Family<Label, Counter>,
@@ -112,10 +112,6 @@ impl Metrics {
 
     pub(super) fn rejected(&self, reason: &'static str) {
         self.rejected.get_or_create(&[("reason", reason)]).inc();
-    }
-
-    pub(super) fn panicked(&self) {
-        self.panics.inc();
     }
 
     pub(super) fn looked_up(&self, result: &LookupResult) {

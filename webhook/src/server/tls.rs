@@ -71,18 +71,16 @@ impl Leaf {
         let chain = CertificateDer::pem_slice_iter(&files.certificate)
             .collect::<Result<Vec<_>, _>>()
             .context("tls.crt is not PEM")?;
-        let Some(leaf) = chain.first().cloned() else {
-            bail!("tls.crt has no certificate");
-        };
+        let (end, intermediates) = chain.split_first().context("tls.crt has no certificate")?;
         let key = PrivateKeyDer::from_pem_slice(&files.key).context("tls.key is not a PEM key")?;
         let (_, parsed) =
-            X509Certificate::from_der(&leaf).context("tls.crt has no X.509 certificate")?;
+            X509Certificate::from_der(end).context("tls.crt has no X.509 certificate")?;
         let not_after = parsed.validity().not_after.timestamp();
         if not_after <= seconds(now) {
             bail!("the certificate in tls.crt has expired");
         }
         if let Some(authority) = &files.authority {
-            check_chain(&chain, &parsed, authority, now)?;
+            check_chain(end, intermediates, &parsed, authority, now)?;
         }
         // This compares the two public keys.
         let key = CertifiedKey::from_der(chain, key, &default_provider())
@@ -96,7 +94,8 @@ impl Leaf {
 
 /// Checks that the chain leads to `authority`, as the API server will with the caBundle.
 fn check_chain(
-    chain: &[CertificateDer<'_>],
+    end: &CertificateDer<'_>,
+    intermediates: &[CertificateDer<'_>],
     leaf: &X509Certificate<'_>,
     authority: &[u8],
     now: SystemTime,
@@ -118,9 +117,6 @@ fn check_chain(
     )
     .build()
     .context("ca.crt cannot be used")?;
-    let Some((end, intermediates)) = chain.split_first() else {
-        bail!("tls.crt has no certificate");
-    };
     // Go trusts a root as a leaf, too: `openssl req -x509` makes such a certificate.
     let mut roots = CertificateDer::pem_slice_iter(authority);
     if roots.any(|root| root.is_ok_and(|root| root == *end)) {
@@ -159,7 +155,8 @@ fn seconds(time: SystemTime) -> i64 {
 #[derive(Debug, Default)]
 pub(crate) struct Certificates {
     leaf: ArcSwapOption<Leaf>,
-    loaded: CancellationToken,
+    /// Cancelled with the first certificate.
+    pub(crate) loaded: CancellationToken,
 }
 
 impl Certificates {
@@ -168,11 +165,6 @@ impl Certificates {
         let leaf = self.leaf.load();
         leaf.as_ref()
             .is_some_and(|leaf| leaf.not_after > seconds(SystemTime::now()))
-    }
-
-    /// Waits for the first certificate.
-    pub(crate) async fn loaded(&self) {
-        self.loaded.cancelled().await;
     }
 
     /// Reloads the directory every `interval`, forever. Files that were refused are checked again: a

@@ -4,7 +4,6 @@ use axum::Router;
 use axum::extract::State as Shared;
 use axum::response::Response;
 use axum::routing::get;
-use jiff::Timestamp;
 use nodelife_certs::RotatorStatus;
 use nodelife_process::metrics_response;
 use prometheus_client::encoding::text::encode;
@@ -48,18 +47,16 @@ fn registry(status: &RotatorStatus) -> Registry {
     let failed = Counter::<u64>::default();
     failed.inc_by(status.failed);
     registry.register("certs_failed_passes", "Passes that failed", failed);
-    let holder = Gauge::<i64>::default();
-    holder.set(i64::from(status.holder));
     registry.register(
         "certs_holder",
         "1 when this process holds the Lease",
-        holder,
+        gauge(i64::from(status.holder)),
     );
     if let Some(time) = status.succeeded {
         registry.register(
             "certs_last_success_timestamp_seconds",
             "When a pass last succeeded, or another holder was active",
-            seconds(time),
+            gauge(time.as_second()),
         );
     }
     let expiry = Family::<Labels, Gauge>::default();
@@ -78,14 +75,16 @@ fn registry(status: &RotatorStatus) -> Registry {
     registry
 }
 
-fn seconds(time: Timestamp) -> Gauge {
-    let gauge = Gauge::<i64>::default();
-    gauge.set(time.as_second());
+fn gauge(value: i64) -> Gauge {
+    let gauge = Gauge::default();
+    gauge.set(value);
     gauge
 }
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
 
     #[test]
