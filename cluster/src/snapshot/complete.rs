@@ -9,7 +9,7 @@ use nodelife_core::text::Str;
 use nodelife_core::{format, zone};
 
 use super::gathered::Gathered;
-use super::kinds::{Kind, Visitor, each_kind, source_of};
+use super::kinds::{Kind, Visitor, each_kind};
 use crate::listing::Object;
 
 /// Kinds that every cluster has some of: where they are there, the workloads are taken
@@ -31,7 +31,9 @@ pub(super) fn complete(all: Gathered) -> (Snapshot, Vec<Str>) {
     each_kind(&mut Once(&mut snapshot));
     for source in Source::ALL {
         let here = match source {
-            Source::Workloads => REQUIRED_WORKLOADS.iter().all(|kind| kinds.contains(kind)),
+            Source::Workloads => REQUIRED_WORKLOADS
+                .iter()
+                .all(|kind| kinds.contains_key(kind)),
             // Components have theirs in other namespaces.
             Source::Leases => !snapshot.leases.is_empty(),
             Source::KubeletConfigs => !snapshot.kubelet_configs.is_empty(),
@@ -39,7 +41,7 @@ pub(super) fn complete(all: Gathered) -> (Snapshot, Vec<Str>) {
             Source::NodeRestriction => snapshot.node_restriction.is_some(),
             // The snapshot itself says whether it has one.
             Source::Clock => true,
-            _ => kinds.iter().any(|kind| source_of(kind) == Some(source)),
+            _ => kinds.values().any(|of| *of == source),
         };
         if here {
             snapshot.missing.remove(&source);

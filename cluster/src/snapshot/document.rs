@@ -12,7 +12,7 @@ use nodelife_core::snapshot::Source;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::gathered::Gathered;
-use super::kinds::ObjectKind;
+use super::kinds::{self, ObjectKind};
 use super::piece::{Kept, Piece, StreamError};
 use super::stream::{Inside, Stream};
 use super::write::KIND;
@@ -119,7 +119,7 @@ impl Document {
             }
             return self.snapshot(stream);
         }
-        if let Some(known) = ObjectKind::find(&api_version, &kind) {
+        if let Some(known) = kinds::find(&api_version, &kind) {
             let object = Kept::object(std::mem::take(&mut self.kept));
             return self.gathered.single(known, object.piece());
         }
@@ -174,7 +174,7 @@ impl Document {
         if item.is_empty() {
             return Items::Mixed;
         }
-        let Some(known) = ObjectKind::find(api_version, item) else {
+        let Some(known) = kinds::find(api_version, item) else {
             self.gathered.foreign(api_version, item);
             return Items::Foreign;
         };
@@ -202,7 +202,7 @@ impl Document {
             self.untyped.push(piece.keep());
             return Ok(());
         };
-        if let Some(known) = ObjectKind::find(&api_version, &kind) {
+        if let Some(known) = kinds::find(&api_version, &kind) {
             return self.gathered.item(known, piece);
         }
         if kind == "KubeletConfiguration" {
@@ -216,9 +216,9 @@ impl Document {
     /// Reads a member of a snapshot.
     fn member(&mut self, key: &str, stream: &mut Stream<'_>) -> Result<(), StreamError> {
         let gathered = &mut self.gathered;
-        if let Some(known) = ObjectKind::of_list(key) {
-            gathered.mark(known);
-            return stream.list(|piece| gathered.object(known, piece));
+        if let Some(known) = kinds::of_list(key) {
+            known.mark(&mut gathered.snapshot);
+            return stream.list(|piece| known.read(piece, gathered));
         }
         let snapshot = &mut gathered.snapshot;
         match key {

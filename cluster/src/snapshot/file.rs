@@ -14,7 +14,7 @@ use thiserror::Error;
 use super::complete::complete;
 use super::document;
 use super::gathered::Gathered;
-use super::kinds::ObjectKind;
+use super::kinds;
 use super::piece::StreamError;
 use super::stream::Stream;
 
@@ -187,16 +187,26 @@ impl Reader {
         Ok(())
     }
 
+    /// Takes each document of the archive, in the order of the archive.
     fn archive(&mut self, path: &Path) -> Result<(), FileError> {
         let broken = |error| gzip_error(path, &error);
-        each_in_archive(path, broken, |name, input| {
-            if !is_document(name) {
-                return Ok(());
+        let file = BufReader::new(File::open(path).map_err(broken)?);
+        let packed = path.extension().is_some_and(|extension| extension != "tar");
+        let input: Box<dyn Read> = if packed {
+            Box::new(MultiGzDecoder::new(file))
+        } else {
+            Box::new(file)
+        };
+        let mut archive = tar::Archive::new(input);
+        for entry in archive.entries().map_err(broken)? {
+            let entry = entry.map_err(broken)?;
+            let file = path.join(entry.path().map_err(broken)?);
+            if entry.header().entry_type().is_file() && is_document(&file) {
+                let input = BufReader::with_capacity(BUFFER, entry);
+                self.one_of_many(&file, |all| read_stream(&file, input, all))?;
             }
-            let file = path.join(name);
-            let input = BufReader::with_capacity(BUFFER, input);
-            self.one_of_many(&file, |all| read_stream(&file, input, all))
-        })
+        }
+        Ok(())
     }
 
     fn end(mut self) -> Result<FromFiles, FileError> {
@@ -337,7 +347,7 @@ fn read_documents(
         let read = document::read(&mut Stream::new(&mut input), all);
         return read.map_err(|error| of_other_kind(json_error(path, error, packed), is_ours));
     }
-    let shown = ObjectKind::shown(&String::from_utf8_lossy(start));
+    let shown = kinds::shown(&String::from_utf8_lossy(start));
     for document in yaml_documents(&mut input) {
         let Json(text) = document.map_err(|error| {
             // What is broken may be what is read here.
@@ -455,28 +465,4 @@ fn is_archive(path: &Path) -> bool {
     [".tar", ".tar.gz", ".tgz"]
         .iter()
         .any(|extension| name.ends_with(extension))
-}
-
-/// Passes each regular file of the archive to `take`, in the order of the archive.
-fn each_in_archive<E>(
-    path: &Path,
-    broken: impl Fn(io::Error) -> E,
-    mut take: impl FnMut(&Path, &mut dyn Read) -> Result<(), E>,
-) -> Result<(), E> {
-    let file = BufReader::new(File::open(path).map_err(&broken)?);
-    let packed = path.extension().is_some_and(|extension| extension != "tar");
-    let input: Box<dyn Read> = if packed {
-        Box::new(MultiGzDecoder::new(file))
-    } else {
-        Box::new(file)
-    };
-    let mut archive = tar::Archive::new(input);
-    for entry in archive.entries().map_err(&broken)? {
-        let mut entry = entry.map_err(&broken)?;
-        if entry.header().entry_type().is_file() {
-            let name = entry.path().map_err(&broken)?.into_owned();
-            take(&name, &mut entry)?;
-        }
-    }
-    Ok(())
 }

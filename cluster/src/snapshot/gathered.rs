@@ -1,12 +1,12 @@
 //! Merges the documents of several files into one snapshot.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nodelife_core::object::Workload;
 use nodelife_core::snapshot::{Snapshot, Source};
 use serde_json::Value;
 
-use super::kinds::{Kind, ObjectKind, Visitor, each_kind, source_of};
+use super::kinds::{self, Kind, ObjectKind};
 use super::piece::{Piece, StreamError};
 use crate::listing::Object;
 use crate::wire::Sharing;
@@ -20,8 +20,8 @@ pub(super) struct Gathered {
     pub(super) snapshots: usize,
     /// How many nodes came as documents of their own, not in a list.
     pub(super) single_nodes: usize,
-    /// Kinds that were there, an empty list of them included.
-    pub(super) kinds: BTreeSet<&'static str>,
+    /// Kinds that were there, an empty list of them included, with their sources.
+    pub(super) kinds: BTreeMap<&'static str, Source>,
     /// Kinds that are of no use here, `apiVersion kind`.
     pub(super) foreign: BTreeSet<String>,
     /// Sources that a list has of several namespaces: of all, since a list is of one or of all.
@@ -39,7 +39,9 @@ impl Gathered {
     pub(super) fn absorb(&mut self, other: Self) {
         let mut from = other.snapshot;
         let to = &mut self.snapshot;
-        each_kind(&mut Join(&mut from, to));
+        for kind in kinds::all() {
+            kind.append(&mut from, to);
+        }
         to.kubelet_configs.extend(from.kubelet_configs);
         to.missing.extend(from.missing);
         if to.taken_at.is_none() {
@@ -73,22 +75,16 @@ impl Gathered {
             .map(|meta| meta.namespace.as_str());
         let first = namespaces.next();
         if namespaces.any(|other| Some(other) != first) {
-            self.whole
-                .extend(self.kinds.iter().filter_map(|kind| source_of(kind)));
+            self.whole.extend(self.kinds.values());
         }
-        let has_pods = self.kinds.contains("Pod");
+        let has_pods = self.kinds.contains_key("Pod");
         self.empty_pod_lists += usize::from(has_pods && here.pods.is_empty());
     }
 
     /// There is a list of this kind, or an object.
     pub(super) fn listed(&mut self, kind: ObjectKind) {
-        self.kinds.insert(kind.0);
-        self.mark(kind);
-    }
-
-    /// The list of a snapshot is there, empty or not.
-    pub(super) fn mark(&mut self, kind: ObjectKind) {
-        each_kind(&mut Mark(kind, &mut self.snapshot));
+        self.kinds.insert(kind.name().1, kind.source());
+        kind.mark(&mut self.snapshot);
     }
 
     /// There is something of no use.
@@ -107,46 +103,33 @@ impl Gathered {
         kind: ObjectKind,
         object: Piece<'_>,
     ) -> Result<(), StreamError> {
-        self.single_nodes += usize::from(kind.0 == "Node");
+        self.single_nodes += usize::from(kind.source() == Source::Nodes);
         self.item(kind, object)
     }
 
     /// Reads an object of a list, or leaves it out if it is not of the form of its kind.
     pub(super) fn item(&mut self, kind: ObjectKind, object: Piece<'_>) -> Result<(), StreamError> {
-        match self.object(kind, object) {
+        match kind.read(object, self) {
             Err(error @ StreamError::Wrong { .. }) => {
                 self.listed(kind);
-                let source = source_of(kind.0);
-                self.undecodable
-                    .extend(source.map(|source| (source, error.to_string())));
+                self.undecodable.push((kind.source(), error.to_string()));
                 Ok(())
             }
             read => read,
         }
     }
 
-    pub(super) fn object(
+    pub(super) fn add<T: Object>(
         &mut self,
-        kind: ObjectKind,
         object: Piece<'_>,
+        kind: &Kind<T>,
     ) -> Result<(), StreamError> {
-        let mut add = Add {
-            gathered: self,
-            kind,
-            object,
-            result: Ok(()),
-        };
-        each_kind(&mut add);
-        add.result
-    }
-
-    fn add<T: Object>(&mut self, object: Piece<'_>, kind: &Kind<T>) -> Result<(), StreamError> {
         let name = kind.listing.kind;
         let read = object.read();
         let read = read.or_else(|error| object.read_without_nulls().ok_or(error));
         let item = read.map_err(|error| error.about(name, object))?;
         let mut object = T::from_item(item, name);
-        self.kinds.insert(name);
+        self.kinds.insert(name, kind.source);
         let list = (kind.list)(&mut self.snapshot);
         if kind.is_listed(&object) {
             object.share(&mut self.sharing);
@@ -171,43 +154,5 @@ pub(super) fn append<T>(list: &mut Vec<T>, more: Vec<T>) {
         *list = more;
     } else {
         list.extend(more);
-    }
-}
-
-/// Moves the lists of one snapshot to the end of another's.
-struct Join<'a>(&'a mut Snapshot, &'a mut Snapshot);
-
-impl Visitor for Join<'_> {
-    fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
-        if let Some(more) = (kind.take)(self.0) {
-            append((kind.list)(self.1), more);
-        }
-    }
-}
-
-/// Notes that the list of this kind is there, empty or not.
-struct Mark<'a>(ObjectKind, &'a mut Snapshot);
-
-impl Visitor for Mark<'_> {
-    fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
-        if kind.listing.kind == self.0.0 {
-            (kind.list)(self.1);
-        }
-    }
-}
-
-/// Reads an object of this kind.
-struct Add<'a, 'p> {
-    gathered: &'a mut Gathered,
-    kind: ObjectKind,
-    object: Piece<'p>,
-    result: Result<(), StreamError>,
-}
-
-impl Visitor for Add<'_, '_> {
-    fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
-        if kind.listing.kind == self.kind.0 {
-            self.result = self.gathered.add(self.object, kind);
-        }
     }
 }

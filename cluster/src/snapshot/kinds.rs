@@ -11,6 +11,8 @@ use nodelife_core::snapshot::{Snapshot, Source};
 use serde::Deserialize as _;
 use serde::de::value::{Error, StrDeserializer};
 
+use super::gathered::{Gathered, append};
+use super::piece::{Piece, StreamError};
 use crate::list::ListFilter;
 use crate::listing::{self, Listing, Object};
 
@@ -92,6 +94,12 @@ macro_rules! kinds {
                 visitor.visit(workloads);
             }
         }
+
+        /// All kinds, in the same order.
+        pub(super) fn all() -> impl Iterator<Item = ObjectKind> {
+            let kinds = [$(&$name as ObjectKind),*];
+            kinds.into_iter().chain(WORKLOADS.iter().map(|kind| kind as ObjectKind))
+        }
     };
     (list $snapshot:ident.$field:ident) => { &mut $snapshot.$field };
     (list $snapshot:ident.$field:ident $_:literal) => { $snapshot.$field.get_or_insert_default() };
@@ -145,72 +153,77 @@ const fn workloads(listing: &'static Listing<Workload>, rank: usize) -> Kind<Wor
     }
 }
 
-/// A kind of objects in files, by its name in Kubernetes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ObjectKind(pub(super) &'static str);
+/// A kind of objects in files, whatever its type.
+pub(super) type ObjectKind = &'static dyn FileKind;
 
-/// The properties of a kind that do not depend on its type.
-struct Head {
-    group: &'static str,
-    kind: &'static str,
-    source: Source,
+pub(super) trait FileKind {
+    /// Its API group, and its name in Kubernetes.
+    fn name(&self) -> (&'static str, &'static str);
+
+    fn source(&self) -> Source;
+
+    /// Notes that the list is there, empty or not.
+    fn mark(&self, snapshot: &mut Snapshot);
+
+    /// Moves the list of one snapshot to the end of another's.
+    fn append(&self, from: &mut Snapshot, to: &mut Snapshot);
+
+    /// Reads an object.
+    fn read(&self, object: Piece<'_>, gathered: &mut Gathered) -> Result<(), StreamError>;
 }
 
-/// The first kind of which this holds.
-fn find(is_it: impl Fn(&Head) -> bool) -> Option<Head> {
-    struct Find<F>(F, Option<Head>);
-    impl<F: Fn(&Head) -> bool> Visitor for Find<F> {
-        fn visit<T: Object>(&mut self, kind: &'static Kind<T>) {
-            let head = Head {
-                group: kind.listing.resource.group,
-                kind: kind.listing.kind,
-                source: kind.source,
-            };
-            if self.1.is_none() && (self.0)(&head) {
-                self.1 = Some(head);
-            }
+impl<T: Object> FileKind for Kind<T> {
+    fn name(&self) -> (&'static str, &'static str) {
+        (self.listing.resource.group, self.listing.kind)
+    }
+
+    fn source(&self) -> Source {
+        self.source
+    }
+
+    fn mark(&self, snapshot: &mut Snapshot) {
+        (self.list)(snapshot);
+    }
+
+    fn append(&self, from: &mut Snapshot, to: &mut Snapshot) {
+        if let Some(more) = (self.take)(from) {
+            append((self.list)(to), more);
         }
     }
-    let mut find = Find(is_it, None);
-    each_kind(&mut find);
-    find.1
+
+    fn read(&self, object: Piece<'_>, gathered: &mut Gathered) -> Result<(), StreamError> {
+        gathered.add(object, self)
+    }
 }
 
-impl ObjectKind {
-    pub(super) fn find(api_version: &str, kind: &str) -> Option<Self> {
-        let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        let (group, kind) = match (group, kind) {
-            ("keda.sh", "ScaledObject") => ("autoscaling", "HorizontalPodAutoscaler"),
-            other => other,
+pub(super) fn find(api_version: &str, kind: &str) -> Option<ObjectKind> {
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let name = match (group, kind) {
+        ("keda.sh", "ScaledObject") => ("autoscaling", "HorizontalPodAutoscaler"),
+        other => other,
+    };
+    all().find(|kind| kind.name() == name)
+}
+
+/// The kind of the first object in YAML that can be read here, if its first fields are those
+/// that kubectl writes first.
+pub(super) fn shown(yaml: &str) -> Option<ObjectKind> {
+    let fields = yaml.lines().map(|line| line.trim_start_matches(['-', ' ']));
+    let fields: Vec<&str> = fields.collect();
+    fields.windows(3).find_map(|fields| {
+        let [api_version, kind, "metadata:"] = fields else {
+            return None;
         };
-        find(|head| head.group == group && head.kind == kind).map(|head| Self(head.kind))
-    }
-
-    /// The kind of the first object in YAML that can be read here, if its first fields are those
-    /// that kubectl writes first.
-    pub(super) fn shown(yaml: &str) -> Option<Self> {
-        let fields = yaml.lines().map(|line| line.trim_start_matches(['-', ' ']));
-        let fields: Vec<&str> = fields.collect();
-        fields.windows(3).find_map(|fields| {
-            let [api_version, kind, "metadata:"] = fields else {
-                return None;
-            };
-            let api_version = api_version.strip_prefix("apiVersion: ")?;
-            Self::find(api_version, kind.strip_prefix("kind: ")?)
-        })
-    }
-
-    /// The kind of the objects under this key of a snapshot; workloads are of several kinds.
-    pub(super) fn of_list(key: &str) -> Option<Self> {
-        // The key of a list is the name of its source.
-        let of = Source::deserialize(StrDeserializer::<Error>::new(key)).ok()?;
-        let found = find(|head| head.source == of && of != Source::Workloads);
-        found.map(|head| Self(head.kind))
-    }
+        let api_version = api_version.strip_prefix("apiVersion: ")?;
+        find(api_version, kind.strip_prefix("kind: ")?)
+    })
 }
 
-pub(super) fn source_of(kind: &str) -> Option<Source> {
-    find(|head| head.kind == kind).map(|head| head.source)
+/// The kind of the objects under this key of a snapshot; workloads are of several kinds.
+pub(super) fn of_list(key: &str) -> Option<ObjectKind> {
+    // The key of a list is the name of its source.
+    let of = Source::deserialize(StrDeserializer::<Error>::new(key)).ok()?;
+    all().find(|kind| kind.source() == of && of != Source::Workloads)
 }
 
 #[cfg(test)]
@@ -226,7 +239,7 @@ mod tests {
             Source::Clock,
         ];
         for source in Source::ALL {
-            let has_kind = find(|head| head.source == source).is_some();
+            let has_kind = all().any(|kind| kind.source() == source);
             assert_ne!(has_kind, NO_LISTS.contains(&source), "{source:?}");
         }
     }

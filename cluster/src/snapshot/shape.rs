@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::kinds::ObjectKind;
+use super::kinds::{self, ObjectKind};
 use super::piece::{Piece, StreamError};
 
 /// Fields that only one kind has.
@@ -54,5 +54,5 @@ pub(super) fn kind_of(object: Piece<'_>) -> Result<Option<ObjectKind>, StreamErr
         () if spec.attacher.is_some() => ("storage.k8s.io/v1", "VolumeAttachment"),
         () => return Ok(None),
     };
-    Ok(ObjectKind::find(version, kind))
+    Ok(kinds::find(version, kind))
 }
