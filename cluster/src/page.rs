@@ -36,7 +36,7 @@ impl Cluster {
     /// Reads a page, and tells where the next one begins before it is at its end.
     async fn page(&self, call: &Call, next: &watch::Sender<Option<Str>>) -> Result<Page, ApiError> {
         let observer = |headers: &HeaderMap, begun: &[u8]| {
-            let encoding = Encoding::of_answer(headers);
+            let encoding = Encoding::of(headers);
             next.send_if_modified(|next| {
                 if next.is_none() && encoding == Encoding::Protobuf && begun.len() < MAX_HEAD {
                     *next = wire::head(encoding, begun).ok().map(|head| head.next);
@@ -45,7 +45,7 @@ impl Cluster {
             });
         };
         let answer = self.read_observed(call, &observer).await?;
-        let encoding = Encoding::of(answer.header("content-type"));
+        let encoding = Encoding::of(&answer.headers);
         let head = wire::head(encoding, answer.body()).map_err(|error| call.malformed(&error))?;
         Ok(Page {
             head,

@@ -219,7 +219,7 @@ pub(crate) const NO_OBSERVER: Observer<'static> = &|_, _| {};
 #[derive(Clone, Debug)]
 pub struct Response {
     code: u16,
-    headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
     body: Bytes,
 }
 
@@ -248,7 +248,7 @@ impl Response {
     /// The parts that say what the server thinks of a write.
     pub fn raw(&self) -> ApiResponse {
         let kind = self.header("content-type");
-        let status = match Encoding::of(kind) {
+        let status = match Encoding::of(&self.headers) {
             Encoding::Json if !kind.is_some_and(|kind| kind.starts_with("application/json")) => {
                 None
             }

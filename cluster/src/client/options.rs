@@ -120,14 +120,11 @@ pub struct Identity {
 impl ClientOptions {
     /// The name of the cluster by these flags and the files.
     pub fn identity(&self) -> Result<Identity, ConnectError> {
-        let kubeconfig = match self.read()? {
-            Some(kubeconfig) => kubeconfig,
-            None if self.server().is_some() => Kubeconfig::default(),
-            None => return Ok(Identity::default()),
+        let Some(kubeconfig) = self.read()? else {
+            return Ok(Identity::default());
         };
         let context = self.chosen_context(&kubeconfig)?;
-        let mut chosen = self.choose(&kubeconfig)?;
-        self.complete_server(&mut chosen)?;
+        let chosen = self.choose(&kubeconfig)?;
         let entry = chosen.clusters.into_iter().find_map(|entry| entry.cluster);
         let names = [&self.context, &kubeconfig.current_context];
         let cluster = self.cluster.clone().unwrap_or(context.cluster);
@@ -150,13 +147,10 @@ impl ClientOptions {
         {
             return Err(ConnectError::ImpersonationWithoutUser);
         }
-        let kubeconfig = match self.read()? {
-            Some(kubeconfig) => kubeconfig,
-            None if self.server().is_some() => Kubeconfig::default(),
-            None => return self.in_cluster(),
+        let Some(kubeconfig) = self.read()? else {
+            return self.in_cluster();
         };
-        let mut chosen = self.choose(&kubeconfig)?;
-        self.complete_server(&mut chosen)?;
+        let chosen = self.choose(&kubeconfig)?;
         let proxy_of_file = chosen
             .clusters
             .iter()
@@ -181,11 +175,11 @@ impl ClientOptions {
 
     /// Gives the server of the chosen cluster its scheme. Without TLS it gets no credentials, as
     /// from kubectl (client-go v0.36.3, `tools/clientcmd/client_config.go`).
-    fn complete_server(&self, chosen: &mut Kubeconfig) -> Result<(), ConnectError> {
-        let cluster = chosen.clusters.iter_mut().find_map(|c| c.cluster.as_mut());
-        let Some(cluster) = cluster else {
-            return Ok(());
-        };
+    fn complete_server(
+        &self,
+        cluster: &mut ClusterEntry,
+        user: &mut AuthInfo,
+    ) -> Result<(), ConnectError> {
         let is_tls = cluster.certificate_authority.is_some()
             || cluster.certificate_authority_data.is_some()
             || cluster.insecure_skip_tls_verify == Some(true);
@@ -202,19 +196,16 @@ impl ClientOptions {
                 server: without_user(server),
                 reason,
             })?;
-        let is_plain = uri.scheme() == Some(&http::uri::Scheme::HTTP);
         cluster.server = Some(uri.to_string());
-        if is_plain {
-            let users = chosen.auth_infos.iter_mut();
-            for user in users.filter_map(|user| user.auth_info.as_mut()) {
-                *user = without_credentials(user);
-            }
+        if uri.scheme() == Some(&http::uri::Scheme::HTTP) {
+            *user = without_credentials(user);
         }
         Ok(())
     }
 
     /// Reads and merges the files. A file that was named by flag has to be there; one
-    /// of `KUBECONFIG` need not (client-go v0.36.3, `tools/clientcmd/loader.go`).
+    /// of `KUBECONFIG` need not (client-go v0.36.3, `tools/clientcmd/loader.go`). With `--server` none
+    /// has to be there.
     fn read(&self) -> Result<Option<Kubeconfig>, ConnectError> {
         let (paths, must_exist) = match &self.kubeconfig {
             None => (default_paths(), false),
@@ -237,7 +228,7 @@ impl ClientOptions {
                 }
             });
         }
-        Ok(merged)
+        Ok(merged.or_else(|| self.server().map(|_| Kubeconfig::default())))
     }
 
     fn in_cluster(&self) -> Result<kube::Config, ConnectError> {
@@ -281,6 +272,8 @@ impl ClientOptions {
                     .map(|u| (u.name.as_str(), u.auth_info.as_ref())),
             )?,
         };
+        let (mut cluster, mut user) = (self.over_cluster(cluster), self.over_user(user));
+        self.complete_server(&mut cluster, &mut user)?;
         Ok(Kubeconfig {
             current_context: Some(CONTEXT_NAME.to_owned()),
             contexts: vec![NamedContext {
@@ -295,12 +288,12 @@ impl ClientOptions {
             }],
             clusters: vec![NamedCluster {
                 name: CONTEXT_NAME.to_owned(),
-                cluster: Some(self.over_cluster(cluster)),
+                cluster: Some(cluster),
                 other: BTreeMap::default(),
             }],
             auth_infos: vec![NamedAuthInfo {
                 name: CONTEXT_NAME.to_owned(),
-                auth_info: Some(self.over_user(user)),
+                auth_info: Some(user),
                 other: BTreeMap::default(),
             }],
             ..Kubeconfig::default()

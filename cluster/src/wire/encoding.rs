@@ -6,6 +6,8 @@ use nodelife_core::object::nullable;
 use nodelife_core::text::Str;
 use serde::Deserialize;
 
+const PROTOBUF: &[u8] = b"application/vnd.kubernetes.protobuf";
+
 /// An encoding that the API server can answer in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
@@ -26,15 +28,9 @@ impl Encoding {
     }
 
     /// The encoding of an answer with these headers.
-    pub(crate) fn of_answer(headers: &HeaderMap) -> Self {
-        let kind = headers.get(CONTENT_TYPE);
-        Self::of(kind.and_then(|kind| kind.to_str().ok()))
-    }
-
-    /// The encoding of an answer, by its `Content-Type`.
-    pub(crate) fn of(content_type: Option<&str>) -> Self {
-        match content_type {
-            Some(kind) if kind.starts_with("application/vnd.kubernetes.protobuf") => Self::Protobuf,
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        match headers.get(CONTENT_TYPE) {
+            Some(kind) if kind.as_bytes().starts_with(PROTOBUF) => Self::Protobuf,
             _ => Self::Json,
         }
     }
