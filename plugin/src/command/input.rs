@@ -18,11 +18,17 @@ use super::files;
 use crate::cli::{ClusterArgs, ConfigzArgs, InputArgs, NodeArgs};
 use crate::output::Printer;
 
-/// Why there are no kubelet configurations, unless they were asked for.
-const CONFIGZ_NOT_REQUESTED: &str = "use --configz; it needs permission to get nodes/proxy";
-
-/// Why NodeRestriction is not known, unless it was asked for.
-const PROBE_NOT_REQUESTED: &str = "use --probe; it needs permission to impersonate nodes";
+/// Why there is nothing of these sources, unless they were asked for.
+const NOT_REQUESTED: [(Source, &str); 2] = [
+    (
+        Source::KubeletConfigs,
+        "use --configz; it needs permission to get nodes/proxy",
+    ),
+    (
+        Source::NodeRestriction,
+        "use --probe; it needs permission to impersonate nodes",
+    ),
+];
 
 /// The kinds of objects that are read of a cluster.
 pub(crate) struct Wanted {
@@ -68,22 +74,38 @@ pub(crate) async fn read_and_connect(
     if !input.files.is_empty() {
         return Ok((from_files(input, printer)?, None));
     }
-    let mut progress = ReadProgress::new(cluster);
+    let progress = ReadProgress::new(cluster);
     printer.progress(&progress.line());
     let cluster = connect(cluster, printer).await?;
     if let Some(skew) = cluster.clock().skew() {
         note_clock_skew(skew, printer);
     }
-    let screen = Mutex::new((&mut *printer, &mut progress));
-    let on_progress = |source, added| {
-        let mut screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
-        let (printer, progress) = &mut *screen;
-        progress.add(source, added);
+    let noted = Mutex::new((&mut *printer, progress, BTreeSet::new()));
+    let note = |note: snapshot::SourceProgress| {
+        let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let (printer, progress, mixed) = &mut *noted;
+        progress.add(note.source, note.added);
         printer.progress(&progress.line());
+        if !note.consistent {
+            mixed.insert(note.source);
+        }
     };
-    let (snapshot, warnings) = collect(&cluster, wanted, on_progress).await?;
-    for warning in warnings {
-        printer.warn(warning);
+    let sources = &wanted.sources;
+    // All lists at once are too much state for the stack.
+    let read = Box::pin(snapshot::collect(&cluster, sources, wanted.configz, note));
+    let mut snapshot = read.await?;
+    let (printer, _, mixed) = noted.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for source in mixed {
+        printer.warn(format_args!(
+            "listing {} took longer than the API server keeps old versions: the pages are from \
+             different times",
+            source.noun()
+        ));
+    }
+    for (source, reason) in NOT_REQUESTED {
+        if !sources.contains(&source) {
+            snapshot.missing.insert(source, Str::from(reason));
+        }
     }
     Ok((snapshot, Some(cluster)))
 }
@@ -128,44 +150,6 @@ impl ReadProgress {
         let separator = if counts.is_empty() { "" } else { ": " };
         format!("reading {}{separator}{}", self.cluster, counts.join(", "))
     }
-}
-
-/// Reads what is wanted, and returns what to warn of. `on_progress` learns how many
-/// more objects of a source have arrived.
-async fn collect(
-    cluster: &Cluster,
-    wanted: &Wanted,
-    on_progress: impl Fn(Source, usize) + Send + Sync,
-) -> anyhow::Result<(Snapshot, Vec<String>)> {
-    let mixed = Mutex::new(BTreeSet::new());
-    let note = |note: snapshot::SourceProgress| {
-        on_progress(note.source, note.added);
-        if !note.consistent {
-            let mut mixed = mixed.lock().unwrap_or_else(PoisonError::into_inner);
-            mixed.insert(note.source);
-        }
-    };
-    let sources = &wanted.sources;
-    // All lists at once are too much state for the stack.
-    let mut snapshot = Box::pin(snapshot::collect(cluster, sources, wanted.configz, note)).await?;
-    let mixed = mixed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let warnings = mixed.into_iter().map(|source| {
-        format!(
-            "listing {} took longer than the API server keeps old versions: the pages are from \
-             different times",
-            source.noun()
-        )
-    });
-    let warnings = warnings.collect();
-    if !sources.contains(&Source::KubeletConfigs) {
-        let reason = Str::from(CONFIGZ_NOT_REQUESTED);
-        snapshot.missing.insert(Source::KubeletConfigs, reason);
-    }
-    if !sources.contains(&Source::NodeRestriction) {
-        let reason = Str::from(PROBE_NOT_REQUESTED);
-        snapshot.missing.insert(Source::NodeRestriction, reason);
-    }
-    Ok((snapshot, warnings))
 }
 
 /// Reads the files that the flags name.
