@@ -5,14 +5,13 @@ use std::ops::ControlFlow;
 
 use clap::Args;
 use nodelife_core::text::Str;
-use nodelife_drain::{Drain, PodSettings, Prepared, RemovalMethod, check_evictions, prepare_pods};
+use nodelife_drain::{PodSettings, Prepared, RemovalMethod, check_evictions, prepare_pods};
 use tokio::time::Instant;
 
 use super::connect;
-use super::drain::{begun, print_plan, run_to_end, unable};
+use super::drain::{Begun, begun, print_plan, run_to_end};
 use crate::cli::ClusterArgs;
 use crate::cli::drain::{DryRun, RunArgs};
-use crate::drain::ProgressLog;
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
@@ -53,13 +52,8 @@ pub(crate) async fn run(
 ) -> anyhow::Result<ExitStatus> {
     let end = args.run.end();
     let begin = Box::pin(begin(&args, cluster, end, printer));
-    match begun(begin, end).await {
-        Ok(ControlFlow::Continue(drain)) => {
-            run_to_end(drain, ProgressLog::new(printer, false, args.run.output)).await
-        }
-        Ok(ControlFlow::Break(status)) => Ok(status),
-        Err(error) => unable(error, printer),
-    }
+    let ready = begun(begin, end).await;
+    run_to_end(ready, false, args.run.output, printer).await
 }
 
 /// Prepares the evictions. Ends here with a plan or a refusal.
@@ -68,7 +62,7 @@ async fn begin(
     cluster: &ClusterArgs,
     end: Option<Instant>,
     printer: &mut Printer,
-) -> anyhow::Result<ControlFlow<ExitStatus, Box<Drain>>> {
+) -> Begun {
     let cluster = connect::prepare(cluster, printer).await?;
     let words = args.pods.iter();
     let names: BTreeSet<&str> = words

@@ -64,10 +64,6 @@ impl<'a> ProgressLog<'a> {
         self.printer.canvas().filter(|_| !self.print_events)
     }
 
-    pub(crate) fn printer(&mut self) -> &mut Printer {
-        self.printer
-    }
-
     fn print_state(&mut self, tracked: &Tracked) {
         let first = tracked.attempts <= 1;
         let same = self.is_blocked_as_before(tracked);

@@ -21,7 +21,7 @@ use nodelife_drain_plan::DrainReport;
 use tokio::time::Instant;
 
 use crate::cli::ClusterArgs;
-use crate::cli::drain::{DrainArgs, DryRun};
+use crate::cli::drain::{DrainArgs, DrainFormat, DryRun};
 use crate::command::connect;
 use crate::drain::{Line, ProgressLog};
 use crate::exit::ExitStatus;
@@ -65,24 +65,15 @@ async fn drain(
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
     let begin = Box::pin(begin(args, request, cluster, printer));
-    let drain = match begun(begin, request.end).await {
-        Ok(ControlFlow::Continue(drain)) => drain,
-        Ok(ControlFlow::Break(status)) => return Ok(status),
-        Err(error) => return unable(error, printer),
-    };
-    let print_events = args.events.is_some();
-    run_to_end(
-        drain,
-        ProgressLog::new(printer, print_events, args.run.output),
-    )
-    .await
+    let ready = begun(begin, request.end).await;
+    run_to_end(ready, args.events.is_some(), args.run.output, printer).await
 }
 
+/// What is left to do, unless it ended already.
+pub(super) type Begun = anyhow::Result<ControlFlow<ExitStatus, Box<Drain>>>;
+
 /// Begins a drain, within its `--timeout`.
-pub(super) async fn begun<T>(
-    begin: impl Future<Output = anyhow::Result<T>>,
-    end: Option<Instant>,
-) -> anyhow::Result<T> {
+pub(super) async fn begun(begin: impl Future<Output = Begun>, end: Option<Instant>) -> Begun {
     match end {
         Some(end) => tokio::time::timeout_at(end, begin)
             .await
@@ -91,21 +82,24 @@ pub(super) async fn begun<T>(
     }
 }
 
-/// The status of a drain that could not begin.
-pub(super) fn unable(error: anyhow::Error, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
-    if is_forbidden(&error) {
-        printer.error(&error);
-        return Ok(ExitStatus::Impossible);
-    }
-    Err(error)
-}
-
 pub(super) async fn run_to_end(
-    drain: Box<Drain>,
-    mut log: ProgressLog<'_>,
+    begun: Begun,
+    print_events: bool,
+    format: Option<DrainFormat>,
+    printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
+    let drain = match begun {
+        Ok(ControlFlow::Continue(drain)) => drain,
+        Ok(ControlFlow::Break(status)) => return Ok(status),
+        Err(error) if is_forbidden(&error) => {
+            printer.error(&error);
+            return Ok(ExitStatus::Impossible);
+        }
+        Err(error) => return Err(error),
+    };
     // The drain must not depend on who reads its output, or how slowly.
-    log.printer().detach();
+    printer.detach();
+    let mut log = ProgressLog::new(printer, print_events, format);
     let mut interrupts = signals::listen()?;
     let identity = DrainIdentity::of_process();
     let status = drain.run(identity, &mut interrupts, &mut log).await?;
@@ -120,7 +114,7 @@ async fn begin(
     request: &DrainRequest,
     cluster: &ClusterArgs,
     printer: &mut Printer,
-) -> anyhow::Result<ControlFlow<ExitStatus, Box<Drain>>> {
+) -> Begun {
     let approved = match &args.plan {
         Some(file) => Some((file.as_path(), plan::read_approved(file)?)),
         None => None,
