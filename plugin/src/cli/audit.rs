@@ -11,7 +11,7 @@ use nodelife_audit::config::{AuditFormat, FailOn};
 use nodelife_audit::kubelet_start::Target;
 use nodelife_core::go_duration::time_limit;
 
-use super::format::{Format, OutputParser, possible_values};
+use super::format::{OutputParser, format_name, possible_values};
 use super::{ConfigFileArgs, ConfigzArgs, InputArgs, NodeArgs, Output};
 use crate::output::Template;
 
@@ -122,7 +122,7 @@ impl AuditArgs {
 }
 
 /// A format, and where the report goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AuditOutput {
     pub(crate) format: AuditFormat,
     /// None: stdout.
@@ -136,18 +136,12 @@ impl fmt::Display for AuditOutput {
         if self.template.is_some() {
             return f.write_str("jsonpath");
         }
-        let value = self.format.to_possible_value();
-        f.write_str(value.as_ref().map_or("", PossibleValue::get_name))?;
+        f.write_str(&format_name(&self.format))?;
         match &self.file {
             Some(file) => write!(f, "={}", file.display()),
             None => Ok(()),
         }
     }
-}
-
-impl Format for AuditFormat {
-    const JSON: Self = Self::Json;
-    const YAML: Self = Self::Yaml;
 }
 
 /// Reads `FORMAT`, `FORMAT=FILE` and `jsonpath=TEMPLATE`.

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::format::{Format, OutputParser};
+use super::format::OutputParser;
 use super::{InputArgs, NodeArgs, Output};
 
 /// Answers for each node whether it can be drained now, how long that takes, or what prevents it.
@@ -45,9 +45,4 @@ pub(crate) enum DrainableFormat {
     Yaml,
     /// Only node/NAME of the nodes that can be drained
     Name,
-}
-
-impl Format for DrainableFormat {
-    const JSON: Self = Self::Json;
-    const YAML: Self = Self::Yaml;
 }

@@ -22,15 +22,13 @@ pub(crate) enum ExplainFormat {
     Yaml,
 }
 
-/// The formats of a command, of which two are those of a document.
-pub(crate) trait Format: ValueEnum + Copy + PartialEq + Send + Sync + 'static {
-    const JSON: Self;
-    const YAML: Self;
-}
-
-impl Format for ExplainFormat {
-    const JSON: Self = Self::Json;
-    const YAML: Self = Self::Yaml;
+/// The name of a format, or of another value, on the command line.
+pub(crate) fn format_name(format: &impl ValueEnum) -> String {
+    let value = format.to_possible_value();
+    value
+        .as_ref()
+        .map_or("", PossibleValue::get_name)
+        .to_owned()
 }
 
 /// A format, or a template over the JSON document.
@@ -58,7 +56,7 @@ impl<F> OutputParser<F> {
     }
 }
 
-impl<F: Format> TypedValueParser for OutputParser<F> {
+impl<F: ValueEnum + Clone + Send + Sync + 'static> TypedValueParser for OutputParser<F> {
     type Value = Output<F>;
 
     fn parse_ref(
@@ -67,17 +65,10 @@ impl<F: Format> TypedValueParser for OutputParser<F> {
         arg: Option<&Arg>,
         value: &OsStr,
     ) -> Result<Output<F>, clap::Error> {
-        if let Some(template) = template(command, value)? {
-            return Ok(Output {
-                format: F::JSON,
-                template: Some(template),
-            });
-        }
-        let format = EnumValueParser::<F>::new().parse_ref(command, arg, value)?;
-        Ok(Output {
-            format,
-            template: None,
-        })
+        let template = template(command, value)?;
+        let name = template.as_ref().map_or(value, |_| OsStr::new("json"));
+        let format = EnumValueParser::<F>::new().parse_ref(command, arg, name)?;
+        Ok(Output { format, template })
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {

@@ -20,7 +20,7 @@ pub(crate) use audit::{AuditArgs, AuditOutput, SortBy};
 pub(crate) use config::{ConfigArgs, ConfigCommand, ConfigFileArgs, DEFAULT_CONFIG};
 pub(crate) use drain::DrainArgs;
 pub(crate) use drainable::{DrainableArgs, DrainableFormat};
-pub(crate) use format::{ExplainFormat, Format, Output, OutputParser};
+pub(crate) use format::{ExplainFormat, Output, OutputParser, format_name};
 pub(crate) use input::{ConfigzArgs, InputArgs, KubeletArgs, NodeArgs};
 pub(crate) use nodelife_cluster::ClientOptions as ClusterArgs;
 pub(crate) use nodes::{NodesArgs, NodesFormat};

@@ -2,7 +2,7 @@ use clap::{Args, ValueEnum};
 use nodelife_audit::nodes::{GroupBy, SortBy};
 use nodelife_core::selector::is_key;
 
-use super::format::{Format, OutputParser};
+use super::format::OutputParser;
 use super::{InputArgs, NodeArgs, Output};
 
 /// Shows the nodes at a glance: state, requests next to Allocatable, and the worst finding.
@@ -61,11 +61,6 @@ pub(crate) enum NodesFormat {
     Yaml,
     /// Only node/NAME
     Name,
-}
-
-impl Format for NodesFormat {
-    const JSON: Self = Self::Json;
-    const YAML: Self = Self::Yaml;
 }
 
 fn group_by(text: &str) -> Result<GroupBy, String> {

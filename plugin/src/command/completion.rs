@@ -5,14 +5,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context as _;
-use clap::builder::PossibleValue;
 use clap::{Args, Command, CommandFactory as _, ValueEnum};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate, complete};
 use clap_complete::env::Shells;
 
 use super::candidates::{self, KUBECTL_PROGRAM};
-use crate::cli::Cli;
+use crate::cli::{Cli, format_name};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
 
@@ -138,14 +137,13 @@ pub(crate) fn run(args: &CompletionArgs, printer: &mut Printer) -> anyhow::Resul
     if args.shell == Shell::Kubectl {
         return kubectl(args.install, printer);
     }
-    let shell = args.shell.to_possible_value();
-    let shell = shell.as_ref().map_or("", PossibleValue::get_name);
+    let shell = format_name(&args.shell);
     if args.install {
         return Err(UsageError("--install works only with kubectl".to_owned()).into());
     }
     let shells = Shells::builtins();
     let completer = shells
-        .completer(shell)
+        .completer(&shell)
         .with_context(|| format!("failed to write a script for {shell}"))?;
     completer.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, printer.data())?;
     Ok(ExitStatus::Done)

@@ -4,16 +4,14 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
-use clap::ValueEnum as _;
-use clap::builder::PossibleValue;
 use jiff::Timestamp;
-use nodelife_audit::config::{self, AuditConfig, AuditFormat, FailOn};
+use nodelife_audit::config::{self, AuditConfig, FailOn};
 use nodelife_audit::{Exclude, Selection, Severities};
 use nodelife_core::format::{self, count};
 
 use super::audit::check_outputs;
 use crate::cli::{
-    AuditArgs, AuditOutput, ConfigArgs, ConfigCommand, ConfigFileArgs, DEFAULT_CONFIG,
+    AuditArgs, AuditOutput, ConfigArgs, ConfigCommand, ConfigFileArgs, DEFAULT_CONFIG, format_name,
 };
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
@@ -113,12 +111,7 @@ impl ConfigFile {
             args.outputs.clone_from(&self.outputs);
         }
         if args.outputs.is_empty() {
-            let (format, file) = (AuditFormat::default(), None);
-            args.outputs.push(AuditOutput {
-                format,
-                file,
-                template: None,
-            });
+            args.outputs.push(AuditOutput::default());
         }
     }
 
@@ -147,9 +140,7 @@ impl ConfigFile {
             parts.push(format!("--severity {}", severity.as_str()));
         }
         if let Some(fail_on) = self.fail_on {
-            let value = fail_on.to_possible_value();
-            let name = value.as_ref().map_or("", PossibleValue::get_name);
-            parts.push(format!("--fail-on {name}"));
+            parts.push(format!("--fail-on {}", format_name(&fail_on)));
         }
         parts.extend(self.outputs.iter().map(|output| format!("-o {output}")));
         format!("{}: {}", self.path.display(), parts.join(", "))

@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 use anstream::AutoStream;
 use anstyle::Style;
+use clap::ValueEnum;
 use nodelife_cluster::ServerWarnings;
 use nodelife_core::API_VERSION;
 use nodelife_core::format::count;
@@ -17,7 +18,7 @@ use super::table::wrap;
 use super::text::plain;
 use super::{Table, Template, cut, style};
 use crate::cli::drain::DrainFormat;
-use crate::cli::{ColorWhen, Format, Output, TerminalArgs};
+use crate::cli::{ColorWhen, Output, TerminalArgs, format_name};
 
 /// Bytes gathered before a write, so that a report of 100,000 lines is not as many calls.
 const BUFFER: usize = 64 * 1024;
@@ -183,18 +184,18 @@ impl Printer {
     }
 
     /// Prints a document as JSON or YAML; says `false` where another format is wanted instead.
-    pub(crate) fn document<T: serde::Serialize, F: Format>(
+    pub(crate) fn document<T: serde::Serialize, F: ValueEnum>(
         &mut self,
         kind: &'static str,
         content: &T,
         output: &Output<F>,
     ) -> anyhow::Result<bool> {
         let document = Document::new(kind, content);
-        match &output.template {
-            Some(template) => self.template(template, &document)?,
-            None if output.format == F::JSON => self.json(&document)?,
-            None if output.format == F::YAML => self.yaml(&document)?,
-            None => return Ok(false),
+        match (&output.template, &*format_name(&output.format)) {
+            (Some(template), _) => self.template(template, &document)?,
+            (None, "json") => self.json(&document)?,
+            (None, "yaml") => self.yaml(&document)?,
+            _ => return Ok(false),
         }
         Ok(true)
     }

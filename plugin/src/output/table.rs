@@ -82,10 +82,10 @@ impl Table {
         self
     }
 
-    /// Leaves the header out (`--no-headers`).
+    /// Leaves the header out unless it is wanted (`--no-headers`).
     #[must_use]
-    pub(crate) fn without_header(mut self) -> Self {
-        self.header = None;
+    pub(crate) fn with_header(mut self, is_wanted: bool) -> Self {
+        self.header = self.header.filter(|_| is_wanted);
         self
     }
 
@@ -487,7 +487,8 @@ mod tests {
         let mut table = Table::new(["A", "B"]);
         table.row(["東京".into(), "x".into()]);
         table.row(["ab".into(), "y".into()]);
-        assert_eq!(print(&table.without_header(), None), "東京   x\nab     y\n");
+        let bare = table.with_header(false);
+        assert_eq!(print(&bare, None), "東京   x\nab     y\n");
     }
 
     #[test]

@@ -94,12 +94,9 @@ fn table(groups: &[FindingGroup<'_>], args: &AuditArgs, wide: bool, places: &Pla
     } else {
         header.push("MESSAGE");
     }
-    let mut table = Table::new(header);
+    let mut table = Table::new(header).with_header(!args.no_headers);
     if !wide {
         table = table.with_names(OBJECT);
-    }
-    if args.no_headers {
-        table = table.without_header();
     }
     let mut groups = groups.iter().peekable();
     while let Some(group) = groups.next() {

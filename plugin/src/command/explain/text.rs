@@ -77,7 +77,7 @@ fn write(rule: &Rule, printer: &mut Printer) -> io::Result<()> {
         rule.title
     )?;
     let text = RuleText::from(rule);
-    let mut table = Table::new([]).without_header();
+    let mut table = Table::new([]).with_header(false);
     table.row(["why".into(), text.why.into()]);
     table.row(["fix".into(), text.fix.into()]);
     table.row(["reads".into(), text.needs.join(", ").into()]);
@@ -98,10 +98,8 @@ pub(super) fn list(
 ) -> anyhow::Result<ExitStatus> {
     match format {
         RuleFormat::Text => {
-            let mut table = Table::new(["RULE", "SEVERITY", "TITLE"]);
-            if no_headers {
-                table = table.without_header();
-            }
+            let table = Table::new(["RULE", "SEVERITY", "TITLE"]);
+            let mut table = table.with_header(!no_headers);
             for rule in rules {
                 let severity = Cell::styled(rule.severity.as_str(), style::severity(rule.severity));
                 table.row([rule.id.into(), severity, rule.title.into()]);

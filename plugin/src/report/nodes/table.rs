@@ -169,10 +169,8 @@ impl<'a> Builder<'a> {
 
     fn build(&self) -> Table {
         let columns = self.layout.columns.iter();
-        let mut table = Table::new(columns.map(|column| self.title(*column)));
-        if self.view.no_headers {
-            table = table.without_header();
-        }
+        let table = Table::new(columns.map(|column| self.title(*column)));
+        let mut table = table.with_header(!self.view.no_headers);
         let report = self.report;
         if report.group_by.is_none() {
             for row in &report.nodes {
