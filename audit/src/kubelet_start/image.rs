@@ -1,8 +1,7 @@
 //! Verification of credentials for images that are on the node already.
 
 use super::Input;
-use super::number::needs_gate;
-use super::option::one_of;
+use super::option::{is_word, one_of};
 
 pub(super) fn check(subject: Input<'_>, refusals: &mut Vec<String>) {
     const GATE: &str = "KubeletEnsureSecretPulledImages";
@@ -13,10 +12,10 @@ pub(super) fn check(subject: Input<'_>, refusals: &mut Vec<String>) {
     let patterns: Vec<&str> = subject.fields.texts(LIST).collect();
     if !subject.is_on(GATE) {
         if !policy.is_empty() {
-            refusals.push(needs_gate(POLICY, GATE));
+            subject.has_gate(POLICY, GATE, refusals);
         }
         if !patterns.is_empty() {
-            refusals.push(needs_gate(LIST, GATE));
+            subject.has_gate(LIST, GATE, refusals);
         }
         return;
     }
@@ -88,12 +87,7 @@ fn is_domain(domain: &str) -> bool {
         None => (domain, None),
     };
     let is_end = |c: char| c.is_ascii_alphanumeric();
-    port.is_none_or(is_port)
-        && host.split('.').all(|label| {
-            label.starts_with(is_end)
-                && label.ends_with(is_end)
-                && label.chars().all(|c| is_end(c) || c == '-')
-        })
+    port.is_none_or(is_port) && host.split('.').all(|label| is_word(label, is_end, &['-']))
 }
 
 /// Lower-case letters and digits; between them one of `.`, `_`, `__` or any number of `-`.

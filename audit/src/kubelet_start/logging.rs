@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::Input;
 use super::fields::Fields;
-use super::number::needs_gate;
 use super::option::is_zero;
 use nodelife_core::go_duration::GoDuration;
 
@@ -28,8 +27,9 @@ fn log(subject: Input<'_>, logging: Fields<'_>, refusals: &mut Vec<String>) {
     }
     match logging.text("format") {
         "" | "text" => {}
-        "json" if subject.is_on("LoggingBetaOptions") => {}
-        "json" => refusals.push(needs_gate("logging.format json", "LoggingBetaOptions")),
+        "json" => {
+            subject.has_gate("logging.format json", "LoggingBetaOptions", refusals);
+        }
         other => refusals.push(format!(
             "logging.format {other:?} must be one of: text, json"
         )),
@@ -62,24 +62,16 @@ fn verbosity(logging: Fields<'_>, refusals: &mut Vec<String>) {
 }
 
 fn streams(subject: Input<'_>, options: Fields<'_>, refusals: &mut Vec<String>) {
-    const GATE: &str = "LoggingAlphaOptions";
-    if subject.is_on(GATE) {
-        return;
-    }
     for format in ["text", "json"] {
         let routing = options.inner(format);
-        if routing.is_true("splitStream") {
-            refusals.push(needs_gate(
-                &format!("logging.options.{format}.splitStream"),
-                GATE,
-            ));
-        }
         let size = routing.get("infoBufferSize");
-        if size.is_some_and(|size| !is_zero(size)) {
-            refusals.push(needs_gate(
-                &format!("logging.options.{format}.infoBufferSize"),
-                GATE,
-            ));
+        let is_set = [
+            ("splitStream", routing.is_true("splitStream")),
+            ("infoBufferSize", size.is_some_and(|size| !is_zero(size))),
+        ];
+        for (option, _) in is_set.iter().filter(|(_, is_set)| *is_set) {
+            let field = format!("logging.options.{format}.{option}");
+            subject.has_gate(&field, "LoggingAlphaOptions", refusals);
         }
     }
 }
@@ -90,8 +82,7 @@ fn tracing(subject: Input<'_>, refusals: &mut Vec<String>) {
     if !subject.fields.has("tracing") {
         return;
     }
-    if !subject.since(34) && !subject.is_on("KubeletTracing") {
-        refusals.push(needs_gate("tracing", "KubeletTracing"));
+    if !subject.since(34) && !subject.has_gate("tracing", "KubeletTracing", refusals) {
         return;
     }
     let tracing = subject.fields.inner("tracing");

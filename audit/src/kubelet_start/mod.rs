@@ -160,6 +160,17 @@ impl Input<'_> {
         self.gates.is_on(gate)
     }
 
+    /// Whether the feature gate that `field` needs is on; else that is a refusal.
+    fn has_gate(&self, field: &str, gate: &str, refusals: &mut Vec<String>) -> bool {
+        let is_on = self.is_on(gate);
+        if !is_on {
+            refusals.push(format!(
+                "{field} needs the feature gate {gate}, which is off"
+            ));
+        }
+        is_on
+    }
+
     /// Whether the version is 1.`minor` or newer.
     fn since(&self, minor: u32) -> bool {
         self.target.minor() >= minor

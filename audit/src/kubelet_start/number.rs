@@ -92,12 +92,11 @@ fn pulls(subject: Input<'_>, refusals: &mut Vec<String>) {
 fn quota_period(subject: Input<'_>, refusals: &mut Vec<String>) {
     const DEFAULT: i64 = 100 * MILLISECOND;
     let given = subject.fields.given_duration("cpuCFSQuotaPeriod");
-    let period = given.unwrap_or(DEFAULT);
-    if !subject.is_on("CustomCPUCFSQuotaPeriod") {
-        if period != DEFAULT {
-            refusals.push(needs_gate("cpuCFSQuotaPeriod", "CustomCPUCFSQuotaPeriod"));
-        }
-    } else if !(MILLISECOND..=SECOND).contains(&period) {
+    if given.is_none_or(|period| period == DEFAULT) {
+        return;
+    }
+    let has_gate = subject.has_gate("cpuCFSQuotaPeriod", "CustomCPUCFSQuotaPeriod", refusals);
+    if has_gate && !given.is_some_and(|period| (MILLISECOND..=SECOND).contains(&period)) {
         refusals.push("cpuCFSQuotaPeriod must be between 1ms and 1s, inclusive".into());
     }
 }
@@ -105,8 +104,8 @@ fn quota_period(subject: Input<'_>, refusals: &mut Vec<String>) {
 fn image_ages(subject: Input<'_>, refusals: &mut Vec<String>) {
     let most = subject.fields.duration("imageMaximumGCAge", 0);
     let least = subject.fields.duration("imageMinimumGCAge", 2 * MINUTE);
-    if most != 0 && !subject.is_on("ImageMaximumGCAge") {
-        refusals.push(needs_gate("imageMaximumGCAge", "ImageMaximumGCAge"));
+    if most != 0 {
+        subject.has_gate("imageMaximumGCAge", "ImageMaximumGCAge", refusals);
     }
     if subject.since(36) && least < 0 {
         refusals.push("imageMinimumGCAge must not be negative".into());
@@ -124,14 +123,10 @@ fn restarts(subject: Input<'_>, refusals: &mut Vec<String>) {
     let Some(period) = back_off.given_duration("maxContainerRestartPeriod") else {
         return;
     };
-    if !subject.is_on("KubeletCrashLoopBackOffMax") {
-        refusals.push(needs_gate(
-            "crashLoopBackOff.maxContainerRestartPeriod",
-            "KubeletCrashLoopBackOffMax",
-        ));
-    } else if !(1_000..=300_000).contains(&(period / MILLISECOND)) {
-        refusals
-            .push("crashLoopBackOff.maxContainerRestartPeriod must be between 1s and 300s".into());
+    let field = "crashLoopBackOff.maxContainerRestartPeriod";
+    let has_gate = subject.has_gate(field, "KubeletCrashLoopBackOffMax", refusals);
+    if has_gate && !(1_000..=300_000).contains(&(period / MILLISECOND)) {
+        refusals.push(format!("{field} must be between 1s and 300s"));
     }
 }
 
@@ -157,17 +152,12 @@ fn memory_throttling(subject: Input<'_>, refusals: &mut Vec<String>) {
         return;
     };
     let is_former = (factor - FORMER_DEFAULT).abs() < f64::EPSILON;
-    if subject.since(37) && !subject.is_on("MemoryQoS") && !is_former {
-        refusals.push(needs_gate("memoryThrottlingFactor", "MemoryQoS"));
+    if subject.since(37) && !is_former {
+        subject.has_gate("memoryThrottlingFactor", "MemoryQoS", refusals);
     }
     if !(factor > 0.0 && factor <= 1.0) {
         refusals.push(format!(
             "memoryThrottlingFactor {factor} must be above 0 and at most 1"
         ));
     }
-}
-
-/// The refusal of a field that needs a feature gate.
-pub(super) fn needs_gate(field: &str, gate: &str) -> String {
-    format!("{field} needs the feature gate {gate}, which is off")
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::fields::Fields;
-use super::number::needs_gate;
 use super::{Cgroups, Input};
 use nodelife_core::allocatable::{
     check_enforcement, check_grace_periods, check_reserved_cpus, check_reserved_memory,
@@ -18,7 +17,6 @@ pub(super) fn check(subject: Input<'_>, refusals: &mut Vec<String>) {
     needed(subject, refusals);
     shutdown(subject, refusals);
     enforcement(subject, refusals);
-    reserved_cpus(subject, refusals);
     reserved_memory(subject, refusals);
     machine(subject, refusals);
     hidden_metrics(subject, refusals);
@@ -47,11 +45,9 @@ fn named(subject: Input<'_>, refusals: &mut Vec<String>) {
         one_of(field, subject.fields.text(field), values, refusals);
     }
     let swap = subject.fields.inner("memorySwap").text("swapBehavior");
-    if subject.is_on("NodeSwap") {
-        let behaviors = ["NoSwap", "LimitedSwap"];
-        one_of("memorySwap.swapBehavior", swap, &behaviors, refusals);
-    } else if !swap.is_empty() {
-        refusals.push(needs_gate("memorySwap.swapBehavior", "NodeSwap"));
+    let field = "memorySwap.swapBehavior";
+    if !swap.is_empty() && subject.has_gate(field, "NodeSwap", refusals) {
+        one_of(field, swap, &["NoSwap", "LimitedSwap"], refusals);
     }
 }
 
@@ -68,19 +64,15 @@ fn needed(subject: Input<'_>, refusals: &mut Vec<String>) {
     if !fields.text("systemCgroups").is_empty() && fields.text("cgroupRoot").is_empty() {
         refusals.push("systemCgroups needs cgroupRoot".into());
     }
-    if fields.is_true("serverTLSBootstrap") && !subject.is_on("RotateKubeletServerCertificate") {
-        refusals.push(needs_gate(
-            "serverTLSBootstrap",
-            "RotateKubeletServerCertificate",
-        ));
+    if fields.is_true("serverTLSBootstrap") {
+        let gate = "RotateKubeletServerCertificate";
+        subject.has_gate("serverTLSBootstrap", gate, refusals);
     }
     if fields.is_true("runOnce") {
         refusals.push("runOnce must not be set".into());
     }
     if fields.is_true("enableSystemLogQuery") {
-        if !subject.is_on("NodeLogQuery") {
-            refusals.push(needs_gate("enableSystemLogQuery", "NodeLogQuery"));
-        }
+        subject.has_gate("enableSystemLogQuery", "NodeLogQuery", refusals);
         if fields.get("enableSystemLogHandler") == Some(&Value::Bool(false)) {
             refusals.push("enableSystemLogQuery needs enableSystemLogHandler".into());
         }
@@ -92,25 +84,19 @@ fn shutdown(subject: Input<'_>, refusals: &mut Vec<String>) {
     let period = |name| GoDuration::from_nanoseconds(fields.duration(name, 0));
     let total = period("shutdownGracePeriod");
     let critical = period("shutdownGracePeriodCriticalPods");
-    let by_priority = !fields.list("shutdownGracePeriodByPodPriority").is_empty();
+    let field = "shutdownGracePeriodByPodPriority";
+    let by_priority = !fields.list(field).is_empty();
     let any = total.max(critical) > GoDuration::default();
     if subject.is_on("GracefulNodeShutdown") {
         check_grace_periods(total, critical, refusals);
     } else if any {
-        refusals.push(needs_gate("shutdownGracePeriod", "GracefulNodeShutdown"));
+        subject.has_gate("shutdownGracePeriod", "GracefulNodeShutdown", refusals);
     }
-    if !by_priority {
-        return;
-    }
-    if !subject.is_on("GracefulNodeShutdownBasedOnPodPriority") {
-        refusals.push(needs_gate(
-            "shutdownGracePeriodByPodPriority",
-            "GracefulNodeShutdownBasedOnPodPriority",
+    let gate = "GracefulNodeShutdownBasedOnPodPriority";
+    if by_priority && subject.has_gate(field, gate, refusals) && any {
+        refusals.push(format!(
+            "{field} and shutdownGracePeriod exclude each other"
         ));
-    } else if any {
-        refusals.push(
-            "shutdownGracePeriodByPodPriority and shutdownGracePeriod exclude each other".into(),
-        );
     }
 }
 
@@ -122,17 +108,10 @@ fn enforcement(subject: Input<'_>, refusals: &mut Vec<String>) {
         vec!["pods"]
     };
     let per_qos = fields.get("cgroupsPerQOS") != Some(&Value::Bool(false));
-    check_enforcement(&options, cgroups(subject), per_qos, refusals);
-}
-
-/// The cgroups of `systemReserved` and `kubeReserved`.
-fn cgroups(subject: Input<'_>) -> [&str; 2] {
-    ["systemReservedCgroup", "kubeReservedCgroup"].map(|field| subject.fields.text(field))
-}
-
-fn reserved_cpus(subject: Input<'_>, refusals: &mut Vec<String>) {
-    let list = subject.fields.text("reservedSystemCPUs");
-    check_reserved_cpus(list, cgroups(subject), refusals);
+    // Of `systemReserved` and `kubeReserved`.
+    let cgroups = ["systemReservedCgroup", "kubeReservedCgroup"].map(|field| fields.text(field));
+    check_enforcement(&options, cgroups, per_qos, refusals);
+    check_reserved_cpus(fields.text("reservedSystemCPUs"), cgroups, refusals);
 }
 
 fn reserved_memory(subject: Input<'_>, refusals: &mut Vec<String>) {
@@ -187,8 +166,8 @@ fn memory_qos(subject: Input<'_>, refusals: &mut Vec<String>) {
     let policy = subject.fields.text("memoryReservationPolicy");
     let policies = ["None", "TieredReservation"];
     one_of("memoryReservationPolicy", policy, &policies, refusals);
-    if policy == "TieredReservation" && !subject.is_on("MemoryQoS") {
-        refusals.push(needs_gate("memoryReservationPolicy", "MemoryQoS"));
+    if policy == "TieredReservation" {
+        subject.has_gate("memoryReservationPolicy", "MemoryQoS", refusals);
     }
 }
 
@@ -197,8 +176,7 @@ fn sysctls(subject: Input<'_>, refusals: &mut Vec<String>) {
     let Some(given) = given.filter(|given| subject.since(37) && !given.is_empty()) else {
         return;
     };
-    if !subject.is_on("DefaultPodSysctls") {
-        refusals.push(needs_gate("defaultPodSysctls", "DefaultPodSysctls"));
+    if !subject.has_gate("defaultPodSysctls", "DefaultPodSysctls", refusals) {
         return;
     }
     let mut seen = BTreeSet::new();
@@ -219,13 +197,8 @@ fn sysctls(subject: Input<'_>, refusals: &mut Vec<String>) {
 /// `[a-z0-9]([-_a-z0-9]*[a-z0-9])?`, joined by dots or slashes.
 fn is_sysctl(name: &str) -> bool {
     const MOST: usize = 253;
-    let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    name.len() <= MOST
-        && name.split(['.', '/']).all(|part| {
-            part.starts_with(is_end)
-                && part.ends_with(is_end)
-                && part.chars().all(|c| is_end(c) || c == '-' || c == '_')
-        })
+    let mut parts = name.split(['.', '/']);
+    name.len() <= MOST && parts.all(|part| is_word(part, is_small, &['-', '_']))
 }
 
 /// The form with dots (`NormalizeName`, component-helpers/node/util/sysctl, v1.37.2): if a slash
@@ -353,22 +326,22 @@ fn is_qualified_name(key: &str) -> bool {
 
 fn is_name(name: &str) -> bool {
     const MOST: usize = 63;
-    let is_end = |c: char| c.is_ascii_alphanumeric();
-    name.len() <= MOST
-        && name.starts_with(is_end)
-        && name.ends_with(is_end)
-        && name
-            .chars()
-            .all(|c| is_end(c) || matches!(c, '-' | '_' | '.'))
+    name.len() <= MOST && is_word(name, |c| c.is_ascii_alphanumeric(), &['-', '_', '.'])
 }
 
 fn is_subdomain(name: &str) -> bool {
     const MOST: usize = 253;
-    let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    name.len() <= MOST
-        && name.split('.').all(|label| {
-            label.starts_with(is_end)
-                && label.ends_with(is_end)
-                && label.chars().all(|c| is_end(c) || c == '-')
-        })
+    let mut labels = name.split('.');
+    name.len() <= MOST && labels.all(|label| is_word(label, is_small, &['-']))
+}
+
+/// Whether the text begins and ends with such characters, and has only these and `others` between.
+pub(super) fn is_word(text: &str, is_end: fn(char) -> bool, others: &[char]) -> bool {
+    text.starts_with(is_end)
+        && text.ends_with(is_end)
+        && text.chars().all(|c| is_end(c) || others.contains(&c))
+}
+
+fn is_small(c: char) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit()
 }
