@@ -111,28 +111,19 @@ impl<'a> NodePools<'a> {
     /// largest.
     ///
     /// Up to three findings whose facts differ are groups of their own: nothing of them is lost.
-    pub fn group<'f>(
-        &self,
-        findings: impl IntoIterator<Item = &'f Finding>,
-    ) -> Vec<FindingGroup<'f>>
-    where
-        'a: 'f,
-    {
+    pub fn group(&self, findings: impl IntoIterator<Item = &'a Finding>) -> Vec<FindingGroup<'a>> {
         self.group_apart(findings, |_| Vec::new())
     }
 
     /// As [`NodePools::group`], but findings of which `apart` says something else are never in the
     /// same group.
-    pub fn group_apart<'f>(
+    pub fn group_apart(
         &self,
-        findings: impl IntoIterator<Item = &'f Finding>,
-        apart: impl Fn(&'f Finding) -> Vec<&'f str>,
-    ) -> Vec<FindingGroup<'f>>
-    where
-        'a: 'f,
-    {
-        let mut index: HashMap<Key<'f>, usize> = HashMap::default();
-        let mut alike: Vec<Vec<&'f Finding>> = Vec::new();
+        findings: impl IntoIterator<Item = &'a Finding>,
+        apart: impl Fn(&'a Finding) -> Vec<&'a str>,
+    ) -> Vec<FindingGroup<'a>> {
+        let mut index: HashMap<Key<'a>, usize> = HashMap::default();
+        let mut alike: Vec<Vec<&'a Finding>> = Vec::new();
         for finding in findings {
             let key = Key {
                 rule: &finding.rule,
@@ -166,11 +157,8 @@ impl<'a> NodePools<'a> {
     }
 
     /// Parts the findings by pool, unless there are many pools or all findings say the same.
-    fn by_pool<'f>(&self, findings: Vec<&'f Finding>) -> Vec<Part<'f>>
-    where
-        'a: 'f,
-    {
-        let mut of_pools: BTreeMap<Option<&'f str>, Vec<&'f Finding>> = BTreeMap::new();
+    fn by_pool(&self, findings: Vec<&'a Finding>) -> Vec<Part<'a>> {
+        let mut of_pools: BTreeMap<Option<&'a str>, Vec<&'a Finding>> = BTreeMap::new();
         for finding in &findings {
             let of_pool = of_pools.entry(self.pool(finding)).or_default();
             of_pool.push(finding);
@@ -190,10 +178,7 @@ impl<'a> NodePools<'a> {
     }
 
     /// A group of all, or of each if there are few and they differ.
-    fn groups<'f>(&self, part: Part<'f>) -> Vec<FindingGroup<'f>>
-    where
-        'a: 'f,
-    {
+    fn groups(&self, part: Part<'a>) -> Vec<FindingGroup<'a>> {
         let Part {
             pools,
             mut findings,
@@ -209,7 +194,7 @@ impl<'a> NodePools<'a> {
             });
             return groups.collect();
         }
-        let column = |key: &str| -> Vec<&'f Fact> {
+        let column = |key: &str| -> Vec<&'a Fact> {
             let facts = findings.iter().map(|finding| finding.evidence.get(key));
             facts.flatten().collect()
         };

@@ -26,10 +26,7 @@ impl<'a> NodeOf<'a> {
     }
 
     /// The node; none for objects that are on none, and for pods that are not bound.
-    pub fn get<'s>(&self, subject: &'s Subject) -> Option<&'s str>
-    where
-        'a: 's,
-    {
+    pub fn get(&self, subject: &'a Subject) -> Option<&'a str> {
         match subject.kind.as_str() {
             "Node" => Some(subject.name.as_str()),
             "Pod" => self.0.get(&key(subject)).copied(),
