@@ -2,7 +2,7 @@
 
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::object::{ClusterRole, Node, SigningRequest};
+use nodelife_core::object::{ClusterRole, Node};
 use nodelife_core::snapshot::Source;
 
 pub(super) const RULES: &[Rule] = &[
@@ -38,7 +38,9 @@ pub(super) const RULES: &[Rule] = &[
               certificate, or none.",
         fix: "Approve them, or run an approver (kubelet-csr-approver, or your cloud provider's).",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/",
-        check: Check::All(serving_pending),
+        check: Check::All(|context, findings| {
+            pending(context, "kubernetes.io/kubelet-serving", findings);
+        }),
     },
     Rule {
         id: "NL-CRT-006",
@@ -75,7 +77,10 @@ pub(super) const RULES: &[Rule] = &[
               ClusterRole system:certificates.k8s.io:certificatesigningrequests:selfnodeclient, \
               and check the csrapproving controller in kube-controller-manager.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/#approval-controller",
-        check: Check::All(client_pending),
+        check: Check::All(|context, findings| {
+            let signer = "kubernetes.io/kube-apiserver-client-kubelet";
+            pending(context, signer, findings);
+        }),
     },
 ];
 
@@ -89,50 +94,29 @@ fn self_signed(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     (!signed).then(|| "neither serverTLSBootstrap nor tlsCertFile".into())
 }
 
-fn requests<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a SigningRequest> + use<'a> {
-    context.snapshot.signing_requests.iter().flatten()
-}
-
-fn node_of(request: &SigningRequest) -> &str {
-    let user = request.spec.username.as_str();
-    user.strip_prefix("system:node:").unwrap_or(user)
-}
-
-fn serving_pending(context: &Context<'_>, findings: &mut Findings<'_>) {
-    pending(context, "kubernetes.io/kubelet-serving", findings);
-}
-
-fn client_pending(context: &Context<'_>, findings: &mut Findings<'_>) {
-    pending(
-        context,
-        "kubernetes.io/kube-apiserver-client-kubelet",
-        findings,
-    );
-}
-
 /// Requests to this signer that nobody has approved or denied for a while.
 fn pending(context: &Context<'_>, signer: &str, findings: &mut Findings<'_>) {
     const LONG: i64 = 600;
-    for request in requests(context) {
+    for request in context.snapshot.signing_requests.iter().flatten() {
         let age = context.age(&request.metadata).unwrap_or_default();
         let to_signer = request.spec.signer_name == signer;
         if to_signer && request.status.conditions.is_empty() && age > LONG {
-            let node = node_of(request);
+            let user = request.spec.username.as_str();
+            let node = user.strip_prefix("system:node:");
             let says = "pending for {age}, from {node}";
             let found =
                 FindingBuilder::object("CertificateSigningRequest", &request.metadata, says);
-            let found = found.with("node", Fact::name(node));
+            let found = found.with("node", Fact::name(node.unwrap_or(user)));
             let found = found.with("age", Fact::seconds(age));
-            findings.push(if request.spec.username.starts_with("system:node:") {
-                found.on(node)
-            } else {
+            findings.push(match node {
+                Some(node) => found.on(node),
                 // A node that joins has no certificate yet.
-                found.fix(
+                None => found.fix(
                     "Approve them (kubectl certificate approve), and bind the group of the \
                      bootstrap tokens, system:bootstrappers, to the ClusterRole \
                      system:certificates.k8s.io:certificatesigningrequests:nodeclient. On \
                      OpenShift, check cluster-machine-approver.",
-                )
+                ),
             });
         }
     }

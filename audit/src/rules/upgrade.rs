@@ -25,7 +25,10 @@ pub(super) const RULES: &[Rule] = &[
               to the other value.",
         fix: "Remove the gate from featureGates before the upgrade.",
         link: "https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates-removed/",
-        check: Check::Target(gates),
+        check: Check::Target(|context, target, findings| {
+            let is_gate = |refusal: &Refusal| matches!(refusal, Refusal::Gate(..));
+            refused(context, target, findings, is_gate);
+        }),
     },
     Rule {
         id: "NL-UPG-002",
@@ -36,7 +39,10 @@ pub(super) const RULES: &[Rule] = &[
               validation refuses, the kubelet does not start, and the node becomes NotReady.",
         fix: "Correct the field before the upgrade.",
         link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
-        check: Check::Target(values),
+        check: Check::Target(|context, target, findings| {
+            let is_value = |refusal: &Refusal| matches!(refusal, Refusal::Value(_));
+            refused(context, target, findings, is_value);
+        }),
     },
     Rule {
         id: "NL-UPG-003",
@@ -175,21 +181,16 @@ fn report(
     }
 }
 
-const REFUSES: &str = "the kubelet of {target} does not start: {setting}";
-
-fn gates(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
-    report(context, target, findings, REFUSES, |start| {
-        let refusals = start.refusals.iter();
-        let gates = refusals.filter(|refusal| matches!(refusal, Refusal::Gate(..)));
-        gates.map(ToString::to_string).collect()
-    });
-}
-
-fn values(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
-    report(context, target, findings, REFUSES, |start| {
-        let refusals = start.refusals.iter();
-        let values = refusals.filter(|refusal| matches!(refusal, Refusal::Value(_)));
-        values.map(ToString::to_string).collect()
+fn refused(
+    context: &Context<'_>,
+    target: Target,
+    findings: &mut Findings<'_>,
+    is_wanted: fn(&Refusal) -> bool,
+) {
+    let says = "the kubelet of {target} does not start: {setting}";
+    report(context, target, findings, says, |start| {
+        let refusals = start.refusals.iter().filter(|one| is_wanted(one));
+        refusals.map(ToString::to_string).collect()
     });
 }
 
