@@ -10,7 +10,9 @@ use super::owners::{OwnedPods, Owner, by_owner};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::disruption::{Autoscalers, DeclaredPods};
 use nodelife_core::machine::NodeMachine;
-use nodelife_core::object::{Budget, Lease, Node, NodeCondition, Pod, Workload, WorkloadKind};
+use nodelife_core::object::{
+    Budget, Event, Lease, Node, NodeCondition, Pod, Workload, WorkloadKind,
+};
 use nodelife_core::quantity::Quantity;
 use nodelife_core::request::{self, Amounts, ByContainers};
 use nodelife_core::snapshot::{Snapshot, Source};
@@ -190,6 +192,15 @@ impl<'a> Context<'a> {
         self.declared.get_or_init(all)
     }
 
+    /// The events about a node that have this reason.
+    pub fn events_about(&self, node: &str, reason: &str) -> impl Iterator<Item = &'a Event> {
+        let events = self.snapshot.events.iter().flatten();
+        events.filter(move |event| {
+            let object = &event.involved_object;
+            event.reason == *reason && object.kind == "Node" && object.name == *node
+        })
+    }
+
     /// The pods that use the claim of this PersistentVolume.
     pub fn pods_with_volume(&self, volume: &str) -> impl Iterator<Item = &'a Pod> {
         let mut volumes = self.snapshot.volumes.iter().flatten();
@@ -197,13 +208,9 @@ impl<'a> Context<'a> {
         let claim = volume.and_then(|volume| volume.spec.claim_ref.as_ref());
         let pods = claim.map(|_| self.snapshot.pods.iter());
         pods.into_iter().flatten().filter(move |pod| {
-            let claims = pod.spec.volumes.iter().filter_map(|volume| {
-                let claim = volume.persistent_volume_claim.as_ref()?;
-                Some(&claim.claim_name)
-            });
             claim.is_some_and(|claim| {
-                let mut claims = claims;
-                pod.metadata.namespace == claim.namespace && claims.any(|name| *name == claim.name)
+                pod.metadata.namespace == claim.namespace
+                    && claims(pod).any(|name| *name == *claim.name)
             })
         })
     }
@@ -248,16 +255,6 @@ impl<'a> Context<'a> {
     /// Whole seconds from `then` to now; negative for the future.
     pub fn seconds_since(&self, then: Timestamp) -> i64 {
         self.now.duration_since(then).as_secs()
-    }
-
-    /// Seconds that the node's clock is ahead, if it is.
-    pub fn clock_ahead(&self, node: &Node) -> Option<i64> {
-        Some(self.clock_off(node)).filter(|off| *off > 0)
-    }
-
-    /// Seconds that the node's clock is behind, if it is.
-    pub fn clock_behind(&self, node: &Node) -> Option<i64> {
-        Some(-self.clock_off(node)).filter(|behind| *behind > 0)
     }
 
     /// Seconds by which the node's clock is ahead, or behind if negative.
@@ -400,6 +397,12 @@ fn clock_ahead(node: &Node, lease: Option<&Lease>, now: Timestamp) -> Option<i64
     let newest = posted.chain([renewed]).flatten().max()?;
     let ahead = newest.duration_since(now).as_secs();
     (ahead > TOLERATED).then_some(ahead)
+}
+
+/// The claims that the pod's volumes name.
+pub(crate) fn claims(pod: &Pod) -> impl Iterator<Item = &str> {
+    let volumes = pod.spec.volumes.iter();
+    volumes.filter_map(|volume| Some(&*volume.persistent_volume_claim.as_ref()?.claim_name))
 }
 
 /// The node's capacity of a resource; none if it is absent or invalid.

@@ -11,7 +11,7 @@ use nodelife_core::object::Pod;
 use nodelife_core::scheduling::Placement;
 
 use crate::Context;
-use crate::context::belongs_to_node;
+use crate::context::{belongs_to_node, claims};
 
 /// What takes the place of a pod, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -70,11 +70,6 @@ impl Replacement {
             ),
         }
     }
-}
-
-fn claims(pod: &Pod) -> impl Iterator<Item = &str> {
-    let volumes = pod.spec.volumes.iter();
-    volumes.filter_map(|volume| Some(&*volume.persistent_volume_claim.as_ref()?.claim_name))
 }
 
 /// The first claim whose volume only one node, or one pod, may use.

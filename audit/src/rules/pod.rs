@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::context::is_lost;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
-use nodelife_core::object::{Node, Pod};
+use nodelife_core::object::{Event, Node, Pod};
 use nodelife_core::scheduling::Placement;
 use nodelife_core::snapshot::Source;
 
@@ -119,16 +119,9 @@ fn on_missing_node(context: &Context<'_>, findings: &mut Findings<'_>) {
 /// Whether the pod garbage collector still waits: the node lifecycle controller records when it
 /// sees that a node is gone.
 fn has_just_gone(context: &Context<'_>, node: &str) -> bool {
-    let events = context.snapshot.events.iter().flatten();
-    let mut removals = events.filter(|event| {
-        event.reason == "RemovingNode"
-            && event.involved_object.kind == "Node"
-            && event.involved_object.name == node
-    });
-    removals.any(|event| {
-        let time = event.time();
-        time.is_some_and(|time| context.seconds_since(time) <= ORPHAN_SECONDS)
-    })
+    let removals = context.events_about(node, "RemovingNode");
+    let mut times = removals.filter_map(Event::time);
+    times.any(|time| context.seconds_since(time) <= ORPHAN_SECONDS)
 }
 
 fn not_stopping(context: &Context<'_>, findings: &mut Findings<'_>) {

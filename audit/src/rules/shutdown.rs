@@ -1,5 +1,6 @@
 //! SHD: graceful shutdowns, and nodes that shut down without one.
 
+use crate::context::claims;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::object::{Node, SYSTEM_CRITICAL};
@@ -146,11 +147,7 @@ fn stuck<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>
     }
     let pods: Vec<_> = context
         .active_pods_on(&node.metadata.name)
-        .filter(|pod| pod.is_terminating())
-        .filter(|pod| {
-            let mut volumes = pod.spec.volumes.iter();
-            volumes.any(|volume| volume.persistent_volume_claim.is_some())
-        })
+        .filter(|pod| pod.is_terminating() && claims(pod).next().is_some())
         .map(|pod| pod.metadata.name.as_str())
         .collect();
     (!pods.is_empty()).then(|| {

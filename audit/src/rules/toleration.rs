@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::context::claims;
 use crate::owners::{Owner, is_system_critical};
 use crate::{Check, Context, Fact, Findings, Rule, Severity, Statement};
 use nodelife_core::object::{Pod, Toleration};
@@ -167,8 +168,7 @@ fn odd_time(context: &Context<'_>, findings: &mut Findings<'_>) {
     report(context, findings, is_odd, |pod| {
         let seconds = odd(&pod.spec.tolerations)?;
         let kind = pod.metadata.controller().map(|owner| owner.kind.as_str());
-        let mut volumes = pod.spec.volumes.iter();
-        let stateful = volumes.any(|volume| volume.persistent_volume_claim.is_some());
+        let stateful = claims(pod).next().is_some();
         if kind == Some("ReplicaSet") && !stateful && seconds > LONG {
             let says = "{pods}: stateless, and stays {seconds}s on a dead node";
             Some(Statement::from(says).with("seconds", seconds))

@@ -198,7 +198,7 @@ fn with_status_without_lease<'a>(
 }
 
 fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    if !node.is_ready() || context.clock_behind(node).is_some() {
+    if !node.is_ready() || context.clock_off(node) < 0 {
         return None;
     }
     let spec = &context.lease(&node.metadata.name)?.spec;
@@ -336,13 +336,8 @@ fn not_ready<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
         return Some(found);
     }
     let found = found.and("; it has no spec.podCIDR, unlike other nodes");
-    let mut events = context.snapshot.events.iter().flatten();
-    let is_used_up = events.any(|event| {
-        event.reason == "CIDRNotAvailable"
-            && event.involved_object.kind == "Node"
-            && event.involved_object.name == node.metadata.name
-    });
-    if is_used_up {
+    let mut events = context.events_about(&node.metadata.name, "CIDRNotAvailable");
+    if events.next().is_some() {
         let found = found.and(", and the cluster's pod range is used up (CIDRNotAvailable)");
         return Some(found.fix(
             "Delete Nodes that are gone, each of which holds a range, or give kube-controller-manager \
@@ -370,19 +365,20 @@ fn wrong_clock(context: &Context<'_>, findings: &mut Findings<'_>) {
         "the other nodes"
     };
     // Without the API server's clock, the time may be one that was asked for.
-    let is_known = clock || (context.nodes()).any(|node| context.clock_ahead(node).is_none());
+    let is_known = clock || (context.nodes()).any(|node| context.clock_off(node) <= 0);
     for node in context.nodes() {
-        if let Some(ahead) = context.clock_ahead(node).filter(|_| is_known) {
+        let off = context.clock_off(node);
+        if off > 0 && is_known {
             let says = "the times that the kubelet writes are {secondsAhead} ahead of {reference}";
             let found = FindingBuilder::node(node, says);
-            let found = found.with("secondsAhead", Fact::seconds(ahead));
+            let found = found.with("secondsAhead", Fact::seconds(off));
             findings.push(found.with("reference", reference));
-        } else if let Some(behind) = context.clock_behind(node) {
+        } else if off < 0 {
             let says = "the newest time that the kubelet wrote is {secondsBehind} behind \
                         {reference}, and yet the node is {status}: its clock is behind, or \
                         kube-controller-manager does not run";
             let found = FindingBuilder::node(node, says);
-            let found = found.with("secondsBehind", Fact::seconds(behind));
+            let found = found.with("secondsBehind", Fact::seconds(-off));
             let status = if node.is_ready() {
                 "Ready"
             } else {
@@ -427,16 +423,10 @@ fn status_silent<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
 fn flapping<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const HOUR: i64 = 3600;
     const OFTEN: i64 = 3;
-    let events = context.snapshot.events.iter().flatten();
-    let times: i64 = events
-        .filter(|e| e.involved_object.kind == "Node")
-        .filter(|e| e.involved_object.name == node.metadata.name && e.reason == "NodeNotReady")
-        .filter(|e| {
-            e.time()
-                .is_some_and(|time| context.seconds_since(time) <= HOUR)
-        })
-        .map(|e| e.count.unwrap_or(1))
-        .sum();
+    let events = context.events_about(&node.metadata.name, "NodeNotReady");
+    let is_recent = |time| context.seconds_since(time) <= HOUR;
+    let recent = events.filter(|event| event.time().is_some_and(is_recent));
+    let times: i64 = recent.map(|event| event.count.unwrap_or(1)).sum();
     (times >= OFTEN).then(|| {
         let says = "NodeNotReady {times} times within the last hour";
         FindingBuilder::node(node, says).with("times", times)
