@@ -6,7 +6,8 @@ use super::exclude::ExcludedBy;
 use super::fact::{Fact, Statement};
 use super::finding::{Confidence, Finding, Severity, Subject};
 use super::owners::Owner;
-use super::report::{Suppressed, SuppressedBy};
+use super::report::{Audit, Suppressed, SuppressedBy};
+use super::rule::Rule;
 use super::selection::{Selection, names};
 use nodelife_core::object::{Budget, Meta, Node, Pod};
 use nodelife_core::text::Str;
@@ -170,30 +171,26 @@ impl Owner {
 /// suppressed or below the severity that is asked for.
 #[derive(Debug)]
 pub struct Findings<'a> {
-    pub(super) rule: &'static str,
-    pub(super) title: &'static str,
-    pub(super) severity: Severity,
-    pub(super) fix: &'static str,
-    pub(super) link: &'static str,
+    pub(super) rule: &'static Rule,
     pub(super) selection: &'a Selection,
     pub(super) context: &'a Context<'a>,
-    pub(super) kept: Vec<Finding>,
-    pub(super) hidden: Vec<Finding>,
-    pub(super) suppressed: Vec<Suppressed>,
+    /// Of the rules so far.
+    pub(super) audit: Audit,
 }
 
 impl Findings<'_> {
     pub fn push(&mut self, found: FindingBuilder<'_>) {
-        let severity = self.selection.severities.of(self.rule);
-        let severity = severity.or(found.severity).unwrap_or(self.severity);
+        let rule = self.rule;
+        let severity = self.selection.severities.of(rule.id);
+        let severity = severity.or(found.severity).unwrap_or(rule.severity);
         let is_hidden = severity < self.selection.severity;
         if !self.concerns_wanted_node(&found) {
             return;
         }
         if let Some((by, exclude)) = self.suppressed_by(&found) {
             if !is_hidden {
-                self.suppressed.push(Suppressed {
-                    rule: self.rule.into(),
+                self.audit.suppressed.push(Suppressed {
+                    rule: rule.id.into(),
                     subject: found.subject,
                     by,
                     exclude,
@@ -202,21 +199,21 @@ impl Findings<'_> {
             return;
         }
         let findings = if is_hidden {
-            &mut self.hidden
+            &mut self.audit.hidden
         } else {
-            &mut self.kept
+            &mut self.audit.findings
         };
         findings.push(Finding {
-            rule: self.rule.into(),
-            title: self.title.into(),
+            rule: rule.id.into(),
+            title: rule.title.into(),
             severity,
             subject: found.subject,
             message: found.statement.text(),
             template: found.statement.template,
             evidence: found.statement.facts,
             confidence: found.confidence,
-            fix: found.fix.unwrap_or(self.fix).into(),
-            link: self.link.into(),
+            fix: found.fix.unwrap_or(rule.fix).into(),
+            link: rule.link.into(),
         });
     }
 
@@ -256,14 +253,14 @@ impl Findings<'_> {
     ) -> Option<(SuppressedBy, Option<ExcludedBy>)> {
         let by_annotation = found
             .skip
-            .is_some_and(|list| list.split(',').any(|name| names(name, self.rule)));
+            .is_some_and(|list| list.split(',').any(|name| names(name, self.rule.id)));
         if by_annotation {
             return Some((SuppressedBy::Annotation, None));
         }
         let mut excludes = self.selection.excludes.iter();
         let exclude = excludes.find(|exclude| {
             let nodes = found.nodes.iter().map(|name| self.context.node(name));
-            exclude.holds(self.context.now) && exclude.matches(self.rule, &found.subject, nodes)
+            exclude.holds(self.context.now) && exclude.matches(self.rule.id, &found.subject, nodes)
         })?;
         Some((SuppressedBy::Config, Some(exclude.by.clone())))
     }

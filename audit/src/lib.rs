@@ -54,7 +54,7 @@ pub use rules::{
     CHECK_CONTROLLER, GROUPS, Group, UPGRADE, all, find, find_group, overdue_taints, removed,
     removed_in, unknown, without_target,
 };
-pub use selection::{Selection, Severities};
+pub use selection::{Selection, Severities, group_of};
 
 use nodelife_core::snapshot::{Snapshot, Source};
 
@@ -89,21 +89,13 @@ pub fn check<'a>(context: &'a Context<'a>, selection: &'a Selection) -> Audit {
             }
         }
         let mut findings = Findings {
-            rule: rule.id,
-            title: rule.title,
-            severity: rule.severity,
-            fix: rule.fix,
-            link: rule.link,
+            rule,
             selection,
             context,
-            kept: Vec::new(),
-            hidden: Vec::new(),
-            suppressed: Vec::new(),
+            audit,
         };
         rule.run(context, &mut findings);
-        audit.suppressed.append(&mut findings.suppressed);
-        audit.findings.append(&mut findings.kept);
-        audit.hidden.append(&mut findings.hidden);
+        audit = findings.audit;
     }
     audit.findings.sort_by(|a, b| {
         (b.severity.cmp(&a.severity))

@@ -83,7 +83,7 @@ impl FromIterator<(String, Severity)> for Severities {
 }
 
 /// The code between the dashes of a rule's id.
-pub(super) fn group_of(rule: &str) -> &str {
+pub fn group_of(rule: &str) -> &str {
     rule.split('-').nth(1).unwrap_or_default()
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use nodelife_audit::{Finding, Severity};
+use nodelife_audit::{Finding, Severity, group_of};
 use nodelife_core::format::count;
 
 use super::table::severity;
@@ -23,10 +23,10 @@ pub(super) struct Count<'a> {
 
 /// How soon a finding of the rule hurts: now, in a drain, after a change, or perhaps never.
 pub(super) fn urgency(rule: &str) -> u8 {
-    match rule.split('-').nth(1) {
-        Some("HB" | "ZON" | "POD" | "VOL" | "EVT") => 3,
-        Some("PDB" | "TNT" | "OPS" | "TOL") => 2,
-        Some("UPG" | "VER" | "CRT" | "AUT" | "CAP" | "SHD") => 1,
+    match group_of(rule) {
+        "HB" | "ZON" | "POD" | "VOL" | "EVT" => 3,
+        "PDB" | "TNT" | "OPS" | "TOL" => 2,
+        "UPG" | "VER" | "CRT" | "AUT" | "CAP" | "SHD" => 1,
         _ => 0,
     }
 }

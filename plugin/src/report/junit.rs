@@ -5,9 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use nodelife_audit::{AuditReport, Finding};
-
 use nodelife_audit::config::FailOn;
+use nodelife_audit::{AuditReport, Finding, group_of};
 
 /// The results of the rules of one group.
 #[derive(Default)]
@@ -94,27 +93,22 @@ fn suites<'a>(
     let mut answered = BTreeSet::new();
     for finding in &report.findings {
         answered.insert(finding.rule.as_str());
-        let suite = suites.entry(group(&finding.rule)).or_default();
+        let suite = suites.entry(group_of(&finding.rule)).or_default();
         suite.findings.push(finding);
     }
     for skipped in &report.skipped {
         answered.insert(skipped.rule.as_str());
-        let suite = suites.entry(group(&skipped.rule)).or_default();
+        let suite = suites.entry(group_of(&skipped.rule)).or_default();
         suite.skipped.push((&skipped.rule, &skipped.reason));
     }
     // What they found is not shown, but they have not passed.
     answered.extend(report.hidden.iter().map(|finding| finding.rule.as_str()));
     for rule in rules {
         if !answered.contains(rule) {
-            suites.entry(group(rule)).or_default().passed.push(rule);
+            suites.entry(group_of(rule)).or_default().passed.push(rule);
         }
     }
     suites
-}
-
-/// `RES` of `NL-RES-001`.
-fn group(rule: &str) -> &str {
-    rule.split('-').nth(1).unwrap_or(rule)
 }
 
 /// Text for XML 1.0, which has no way at all to write most control characters.

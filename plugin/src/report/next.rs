@@ -1,6 +1,6 @@
 //! The next command to type after a report: about its worst rule.
 
-use nodelife_audit::{AuditReport, Finding};
+use nodelife_audit::{AuditReport, Finding, group_of};
 
 use super::by_rule;
 use super::command_line::quoted;
@@ -37,9 +37,8 @@ pub(super) fn command(
 
 /// The arithmetic behind a finding about a node, if there is a command that shows it.
 fn arithmetic(finding: &Finding, args: &AuditArgs, cluster: &ClusterArgs) -> Option<String> {
-    let group = finding.rule.split('-').nth(1)?;
     let node = quoted(finding.subject.name.to_string());
-    let topic = match (group, finding.subject.kind.as_str()) {
+    let topic = match (group_of(&finding.rule), finding.subject.kind.as_str()) {
         ("RES", "Node") => format!("allocatable {node}"),
         // Whose clock is wrong has not failed.
         ("HB", "Node") if finding.rule != *"NL-HB-004" => format!("failure {node}"),
