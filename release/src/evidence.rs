@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
-use crate::notices::{self, Package};
-use crate::target::output;
+use crate::notices::{self, Metadata, Package};
+use crate::target::{metadata, output};
 use crate::{VERSION, archive};
 
 const LOCK: &str = include_str!("../../Cargo.lock");
@@ -16,7 +16,7 @@ const LOCK: &str = include_str!("../../Cargo.lock");
 /// The bill of materials of `package` as it is built for `target`, as `CycloneDX` 1.5: each crate that
 /// is linked, with its licence and the checksum of Cargo.lock.
 pub fn materials(package: &str, target: &str) -> Result<String> {
-    let metadata = notices::metadata(target)?;
+    let metadata: Metadata = metadata(&["--filter-platform", target])?;
     let sums = checksums(LOCK);
     let components = notices::linked(&metadata, package)?
         .into_iter()

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
-use crate::target::output;
+use crate::target::metadata;
 
 /// How the files that hold a licence, or what it demands to be passed on, begin.
 const NAMES: [&str; 5] = ["license", "licence", "copying", "notice", "copyright"];
@@ -57,7 +56,7 @@ struct Kind {
 /// The notices of `package` as it is built for `target`: each licence's text once, under the
 /// crates that it is for. Reads cargo's own sources of these crates; asks no network.
 pub fn of(package: &str, target: &str) -> Result<String> {
-    let metadata = metadata(target)?;
+    let metadata: Metadata = metadata(&["--filter-platform", target])?;
     let linked = linked(&metadata, package)?;
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut page = format!(
@@ -91,13 +90,6 @@ pub fn of(package: &str, target: &str) -> Result<String> {
         )?;
     }
     Ok(page)
-}
-
-pub(crate) fn metadata(target: &str) -> Result<Metadata> {
-    let words = ["metadata", "--format-version=1", "--locked"];
-    let mut command = Command::new(env!("CARGO"));
-    let text = output(command.args(words).args(["--filter-platform", target]))?;
-    serde_json::from_str(&text).context("failed to read what cargo metadata prints")
 }
 
 /// The crates of others that are reached by dependencies that are linked, by name and version.

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::ROOT;
 
@@ -16,11 +17,16 @@ struct Metadata {
 
 /// Where cargo builds this workspace: `target`, or what `CARGO_TARGET_DIR` and the like name.
 pub fn folder() -> Result<PathBuf> {
-    let words = ["metadata", "--format-version=1", "--locked", "--no-deps"];
-    let text = output(Command::new(env!("CARGO")).args(words))?;
-    let metadata: Metadata =
-        serde_json::from_str(&text).context("failed to read what cargo metadata prints")?;
+    let metadata: Metadata = metadata(&["--no-deps"])?;
     Ok(metadata.target_directory)
+}
+
+/// What cargo says of this workspace.
+pub(crate) fn metadata<T: DeserializeOwned>(words: &[&str]) -> Result<T> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["metadata", "--format-version=1", "--locked"]);
+    let text = output(command.args(words))?;
+    serde_json::from_str(&text).context("failed to read what cargo metadata prints")
 }
 
 /// Builds a program for a release, and gives its folder. `builder` is the command of cargo: `build`, or
