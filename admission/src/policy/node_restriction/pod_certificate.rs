@@ -39,11 +39,6 @@ fn deny(message: String) -> Interrupted {
     Denial::forbidden(RULE, message).into()
 }
 
-/// Not Forbidden: a cache may only be behind, and a retry may succeed.
-fn again(message: String) -> Interrupted {
-    Denial::new(RULE, StatusReason::InternalError, message).into()
-}
-
 /// `admitPodCertificateRequest`.
 pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
     if !request.policy.has_pod_certificate_requests() {
@@ -174,11 +169,11 @@ fn check_signer(
         .into())
 }
 
-/// The denial for an object that does not exist.
+/// The denial for an object that does not exist. Not Forbidden: a cache may only be behind, and a retry
+/// may succeed.
 fn missing(error: &str, what: &str) -> Interrupted {
-    again(format!(
-        "while retrieving {what} named in the PodCertificateRequest: {error}"
-    ))
+    let message = format!("while retrieving {what} named in the PodCertificateRequest: {error}");
+    Denial::new(RULE, StatusReason::InternalError, message).into()
 }
 
 fn look_up_uid<'k>(
