@@ -101,12 +101,8 @@ struct Decoded<T> {
 impl<T> Listed<T> {
     /// The objects, for who must not pass by one: a pod that cannot be read is on its node all the same.
     pub fn complete(self, listing: &Listing<T>) -> Result<Vec<T>, ApiError> {
-        let malformed = |outline: &Outline| {
-            let call = list_call(listing, &ListFilter::default());
-            call.malformed(outline)
-        };
         match self.unreadable.first() {
-            Some(outline) => Err(malformed(outline)),
+            Some(outline) => Err(list_call(listing, &ListFilter::default()).malformed(outline)),
             None => Ok(self.items),
         }
     }

@@ -35,6 +35,17 @@ impl Place {
             Self { line, column } => format!(" at line {line} column {column}"),
         }
     }
+
+    /// Goes on behind these bytes.
+    pub(super) fn pass(&mut self, bytes: &[u8]) {
+        match memchr::memrchr(b'\n', bytes) {
+            None => self.column += bytes.len(),
+            Some(last) => {
+                self.line += memchr::memchr_iter(b'\n', bytes).count();
+                self.column = bytes.len() - last - 1;
+            }
+        }
+    }
 }
 
 impl StreamError {
@@ -49,19 +60,6 @@ impl StreamError {
         let namespace = part("/metadata/namespace").map(|namespace| format!("{namespace}/"));
         let reason = format!("{kind} {}{name}: {reason}", namespace.unwrap_or_default());
         Self::Wrong { reason, place }
-    }
-}
-
-impl Place {
-    /// Goes on behind these bytes.
-    pub(super) fn pass(&mut self, bytes: &[u8]) {
-        match memchr::memrchr(b'\n', bytes) {
-            None => self.column += bytes.len(),
-            Some(last) => {
-                self.line += memchr::memchr_iter(b'\n', bytes).count();
-                self.column = bytes.len() - last - 1;
-            }
-        }
     }
 }
 
