@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use nodelife_admission::{Policies, webhook_configurations};
 use nodelife_certs::{Trust, trust};
+use nodelife_core::format::join;
 use nodelife_core::object::{LabelSelector, Labels};
 use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
@@ -25,6 +26,10 @@ pub(super) struct Installed {
 impl Installed {
     pub(super) fn is_there(&self) -> bool {
         self.webhooks.iter().any(Option::is_some)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Value> {
+        self.webhooks.iter().flatten().flatten()
     }
 }
 
@@ -72,12 +77,11 @@ const CERTS: &str =
 /// Every link, from the API server's side to the pods'.
 pub(super) fn inspect(installed: &Installed, now: Timestamp) -> Vec<Link> {
     let mut links = vec![configurations(installed)];
-    let webhooks: Vec<&Value> = installed.webhooks.iter().flatten().flatten().collect();
-    if webhooks.is_empty() {
+    if installed.all().next().is_none() {
         return links;
     }
-    links.push(bundles(&webhooks));
-    links.push(certificate(installed, &webhooks, now));
+    links.push(bundles(installed));
+    links.push(certificate(installed, now));
     links.push(exemption(installed));
     links.push(registration::inspect(installed));
     let (nodes, ready) = match &installed.endpoints {
@@ -126,8 +130,7 @@ fn configurations(installed: &Installed) -> Link {
         .map(|(kind, _)| kind)
         .collect();
     if missing.is_empty() {
-        let webhooks: Vec<&Value> = installed.webhooks.iter().flatten().flatten().collect();
-        return ok("configurations", names(&webhooks, |_| true));
+        return ok("configurations", names(installed.all(), |_| true));
     }
     if !installed.is_there() {
         let message = "the webhook is not installed";
@@ -174,8 +177,8 @@ fn bundle(webhook: &Value) -> Vec<u8> {
         .unwrap_or_default()
 }
 
-fn bundles(webhooks: &[&Value]) -> Link {
-    let empty = names(webhooks, |one| bundle(one).is_empty());
+fn bundles(installed: &Installed) -> Link {
+    let empty = names(installed.all(), |one| bundle(one).is_empty());
     if empty.is_empty() {
         return ok("caBundle", "in every webhook");
     }
@@ -183,7 +186,7 @@ fn bundles(webhooks: &[&Value]) -> Link {
     link("caBundle", Health::Broken, message, CERTS)
 }
 
-fn certificate(installed: &Installed, webhooks: &[&Value], now: Timestamp) -> Link {
+fn certificate(installed: &Installed, now: Timestamp) -> Link {
     let leaf = match &installed.leaf {
         Ok(Some(leaf)) => leaf,
         Ok(None) => {
@@ -193,7 +196,7 @@ fn certificate(installed: &Installed, webhooks: &[&Value], now: Timestamp) -> Li
         Err(reason) => return link("certificate", Health::Unknown, reason, ""),
     };
     let mut end = None;
-    for webhook in webhooks {
+    for webhook in installed.all() {
         let name = name(webhook);
         let message = match trust(leaf, &bundle(webhook), now) {
             Trust::Accepted(until) => {
@@ -211,14 +214,10 @@ fn certificate(installed: &Installed, webhooks: &[&Value], now: Timestamp) -> Li
     ok("certificate", until)
 }
 
-/// Whether the webhook's own pods can start without the webhook: the mutating configurations have
-/// the webhooks for new pods and their tokens.
+/// Whether the webhook's own pods can start without the webhook.
 fn exemption(installed: &Installed) -> Link {
     let namespace = installed.namespace.as_str();
-    let webhooks: Vec<&Value> = installed.webhooks[0].iter().flatten().collect();
-    let caught = names(&webhooks, |one| {
-        is_closed(one) && !exempts(one, &named(namespace))
-    });
+    let caught = close_for(installed, namespace);
     if caught.is_empty() {
         return ok("exemption", format!("{namespace} is exempt from Fail"));
     }
@@ -228,8 +227,13 @@ fn exemption(installed: &Installed) -> Link {
     link("exemption", Health::Broken, message, APPLY)
 }
 
-pub(super) fn named(namespace: &str) -> Labels {
-    Labels::from([("kubernetes.io/metadata.name".into(), namespace.into())])
+/// The webhooks that refuse new pods of the namespace and their tokens if the call fails: the mutating
+/// configurations have those.
+pub(super) fn close_for(installed: &Installed, namespace: &str) -> String {
+    let labels = Labels::from([("kubernetes.io/metadata.name".into(), namespace.into())]);
+    names(installed.webhooks[0].iter().flatten(), |one| {
+        is_closed(one) && !exempts(one, &labels)
+    })
 }
 
 /// Whether the webhook is not called for a namespace with these labels.
@@ -238,13 +242,11 @@ pub(super) fn exempts(webhook: &Value, labels: &Labels) -> bool {
     selector.is_ok_and(|selector| !selector.matches(labels))
 }
 
-pub(super) fn names(webhooks: &[&Value], choose: impl Fn(&Value) -> bool) -> String {
-    let chosen: Vec<&str> = webhooks
-        .iter()
-        .filter(|one| choose(one))
-        .map(|one| name(one))
-        .collect();
-    chosen.join(", ")
+pub(super) fn names<'w>(
+    webhooks: impl Iterator<Item = &'w Value>,
+    choose: impl Fn(&Value) -> bool,
+) -> String {
+    join(webhooks.filter(|one| choose(one)).map(name), ", ")
 }
 
 /// Whether the API server refuses a request if the call fails.

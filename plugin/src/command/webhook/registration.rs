@@ -55,7 +55,6 @@ pub(super) fn inspect(installed: &Installed) -> Link {
             return link(LINK, Health::Unknown, message, "");
         }
     };
-    let registered: Vec<&Value> = installed.webhooks.iter().flatten().flatten().collect();
     let mut health = Health::Ok;
     let mut found = Vec::new();
     for configuration in webhook_configurations(policies) {
@@ -64,7 +63,7 @@ pub(super) fn inspect(installed: &Installed) -> Link {
             *namespace = json!(installed.namespace);
         }
         let name = at(&expected, "/name");
-        let Some(webhook) = registered.iter().find(|one| at(one, "/name") == name) else {
+        let Some(webhook) = installed.all().find(|one| at(one, "/name") == name) else {
             found.push(format!("{} is not registered", text_of(name)));
             health = Health::Broken;
             continue;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::chain::{
-    Health, Installed, Link, at, exempts, inspect, is_closed, items, link, named, names, ok,
+    Health, Installed, Link, at, close_for, inspect, is_closed, items, link, names, ok,
     reviews_tokens,
 };
 use super::{StatusArgs, node_agents, probe, registration};
@@ -87,8 +87,7 @@ fn print(links: &[Link], printer: &mut Printer) -> anyhow::Result<()> {
         };
         table.row([one.name, state, &what].map(Cell::from));
     }
-    printer.table(&table)?;
-    Ok(())
+    Ok(printer.table(&table)?)
 }
 
 async fn read(cluster: &Cluster, args: &StatusArgs) -> Result<Installed, ApiError> {
@@ -186,13 +185,12 @@ const BREAK_GLASS: &str = "kubectl delete validatingwebhookconfiguration,mutatin
 /// node takes every replica along, and where what the cluster needs to heal itself would
 /// have to pass a webhook that is down. `None` where nothing fails closed.
 fn fail_advice(installed: &Installed, links: &[Link]) -> Option<Link> {
-    let webhooks: Vec<&Value> = installed.webhooks.iter().flatten().flatten().collect();
-    let closed = names(&webhooks, is_closed);
+    let closed = names(installed.all(), is_closed);
     if closed.is_empty() {
         return None;
     }
-    let mut closed_webhooks = webhooks.iter().filter(|one| is_closed(one));
-    let closes_tokens = closed_webhooks.any(|one| reviews_tokens(one));
+    let mut all = installed.all();
+    let closes_tokens = all.any(|one| is_closed(one) && reviews_tokens(one));
     let mut reasons: Vec<String> = links
         .iter()
         .filter(|one| match one.name {
@@ -201,10 +199,7 @@ fn fail_advice(installed: &Installed, links: &[Link]) -> Option<Link> {
         })
         .map(|one| one.name.to_owned())
         .collect();
-    let pod_starts: Vec<&Value> = installed.webhooks[0].iter().flatten().collect();
-    let caught = names(&pod_starts, |one| {
-        is_closed(one) && !exempts(one, &named("kube-system"))
-    });
+    let caught = close_for(installed, "kube-system");
     if !caught.is_empty() {
         reasons.push(format!("{caught} also fails closed in kube-system"));
     }
