@@ -10,7 +10,6 @@ use clap::{Arg, Command, ValueEnum};
 
 use crate::output::Template;
 
-/// Formats of an explanation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExplainFormat {
     /// Text for people

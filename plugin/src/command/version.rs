@@ -28,7 +28,6 @@ pub(crate) struct VersionArgs {
     pub(crate) output: VersionFormat,
 }
 
-/// Formats of the version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum VersionFormat {
     /// One line

@@ -54,8 +54,6 @@ impl Report<'_> {
                 let width = printer.width;
                 Ok(write_parts(&self.tables(), width, printer.data())?)
             }
-            AuditFormat::Json => printer.json(&self.document()),
-            AuditFormat::Yaml => printer.yaml(&self.document()),
             _ => Ok(self.write(printer.data())?),
         }
     }
@@ -78,7 +76,10 @@ impl Report<'_> {
                 out.write_all(text.as_bytes())
             }
             AuditFormat::Html => {
-                let node_rows = self.node_rows();
+                let settings = Settings::for_version(self.snapshot.server_version.as_deref());
+                let nodes = &self.snapshot.nodes;
+                let zones = ZoneReport::of(nodes, &settings, self.snapshot.taken_at);
+                let node_rows = NodeRows::of(self.snapshot, zones);
                 let page =
                     html::Page::new(audit, self.snapshot, &node_rows, self.rules, self.command);
                 html::write(&page, out)
@@ -126,12 +127,6 @@ impl Report<'_> {
         if let Some(next) = next.filter(|_| self.is_read()) {
             printer.note_whole(format_args!("next: {next}"));
         }
-    }
-
-    fn node_rows(&self) -> NodeRows<'_> {
-        let settings = Settings::for_version(self.snapshot.server_version.as_deref());
-        let zones = ZoneReport::of(&self.snapshot.nodes, &settings, self.snapshot.taken_at);
-        NodeRows::of(self.snapshot, zones)
     }
 }
 

@@ -225,27 +225,23 @@ async fn of_nodes(
     let why = why.unwrap_or("it was not read");
     let mut report = Report::default();
     for node in nodes {
-        if let Some(provider) = args.provider {
+        let known = if let Some(provider) = args.provider {
             let capacity = allocatable::amounts(&node.status.capacity);
-            let mut formula = by_formula(provider, &capacity, Some(node), args)?;
-            args.flags.apply(&mut formula)?;
-            let computed = allocatable::of_node(node, &formula);
-            report.document.items.push(computed);
-            continue;
-        }
-        let own = snapshot.kubelet_configs.get(&node.metadata.name);
-        let own = own.or(defaults);
-        if let Some(known) = from_files.as_ref().or(own) {
-            let mut known = known.clone();
-            args.flags.apply(&mut known)?;
-            let computed = allocatable::of_node(node, &known);
-            report.document.items.push(computed);
+            Some(by_formula(provider, &capacity, Some(node), args)?)
         } else {
+            let own = snapshot.kubelet_configs.get(&node.metadata.name);
+            from_files.as_ref().or(own).or(defaults).cloned()
+        };
+        let Some(mut known) = known else {
             let reason = format!("the kubelet's configuration is not available: {why}");
             let unexplained = Unexplained::of(node, reason);
             report.document.unexplained.push(unexplained);
             report.unexplained.push(node.clone());
-        }
+            continue;
+        };
+        args.flags.apply(&mut known)?;
+        let computed = allocatable::of_node(node, &known);
+        report.document.items.push(computed);
     }
     Ok(report)
 }

@@ -121,8 +121,7 @@ fn workloads(one: &NodeMaintenance, printer: &mut Printer) -> anyhow::Result<()>
         let name = name.split('@').next().unwrap_or(name);
         table.row([Cell::from(name.to_owned()), Cell::from(losses.to_owned())]);
     }
-    printer.table(&table)?;
-    Ok(())
+    Ok(printer.table(&table)?)
 }
 
 /// The words of a drain for the state of a node.
