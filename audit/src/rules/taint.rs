@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::CHECK_CONTROLLER;
+use super::{CHECK_CONTROLLER, version};
 use crate::context::belongs_to_node;
 use crate::maintenance::is_scheduled;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
@@ -14,7 +14,6 @@ use nodelife_core::taint::{
     UNSCHEDULABLE,
 };
 use nodelife_core::text::Str;
-use nodelife_core::version::Version;
 use nodelife_core::zone::waits_for_taint;
 
 const LINK: &str = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-nodes-by-condition";
@@ -145,8 +144,7 @@ fn has_no_execute(node: &Node, wanted: ConditionTaint) -> bool {
 
 /// Whether the kubelet is older than 1.MINOR.
 pub(super) fn is_before(node: &Node, minor: u32) -> bool {
-    let version = Version::parse(&node.status.node_info.kubelet_version);
-    version.is_some_and(|version| (version.major, version.minor) < (1, minor))
+    version::kubelet(node).is_some_and(|version| (version.major, version.minor) < (1, minor))
 }
 
 fn taint_missing(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {

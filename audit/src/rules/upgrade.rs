@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{component, event};
+use super::{component, event, version};
 use crate::kubelet_config::found;
 use crate::kubelet_start::{self, Cgroups, Judgement, Refusal, Target};
 use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity, Statement};
@@ -265,6 +265,5 @@ fn skew(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
 }
 
 fn kubelet(node: &Node) -> Option<Version> {
-    let version = Version::parse(&node.status.node_info.kubelet_version);
-    version.filter(|version| version.major == 1)
+    version::kubelet(node).filter(|version| version.major == 1)
 }

@@ -107,7 +107,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn kubelet(node: &Node) -> Option<Version> {
+pub(super) fn kubelet(node: &Node) -> Option<Version> {
     Version::parse(&node.status.node_info.kubelet_version)
 }
 
