@@ -113,9 +113,8 @@ pub(crate) async fn read_and_connect(
 /// How many objects of a cluster have been read.
 struct ReadProgress {
     cluster: String,
-    nodes: usize,
-    pods: usize,
-    others: usize,
+    /// Nodes, pods and others.
+    counts: [usize; 3],
 }
 
 impl ReadProgress {
@@ -124,28 +123,23 @@ impl ReadProgress {
         let context = cluster.identity().ok().and_then(|id| id.context);
         Self {
             cluster: context.unwrap_or_else(|| "the cluster".to_owned()),
-            nodes: 0,
-            pods: 0,
-            others: 0,
+            counts: [0; 3],
         }
     }
 
     fn add(&mut self, source: Source, objects: usize) {
+        let [nodes, pods, others] = &mut self.counts;
         let counter = match source {
-            Source::Nodes => &mut self.nodes,
-            Source::Pods => &mut self.pods,
-            _ => &mut self.others,
+            Source::Nodes => nodes,
+            Source::Pods => pods,
+            _ => others,
         };
         *counter += objects;
     }
 
     fn line(&self) -> String {
-        let counted = [
-            (self.nodes, "node"),
-            (self.pods, "pod"),
-            (self.others, "other object"),
-        ];
-        let counted = counted.into_iter().filter(|(number, _)| *number > 0);
+        let counted = self.counts.into_iter().zip(["node", "pod", "other object"]);
+        let counted = counted.filter(|(number, _)| *number > 0);
         let counts: Vec<_> = counted.map(|(number, noun)| count(number, noun)).collect();
         let separator = if counts.is_empty() { "" } else { ": " };
         format!("reading {}{separator}{}", self.cluster, counts.join(", "))
