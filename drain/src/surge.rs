@@ -209,9 +209,10 @@ mod tests {
             assert!(objection(&with(strategy)).is_some());
         }
         assert!(objection(&json!({"spec": {"paused": true}})).is_some());
-        for (available, helps) in [(1, false), (2, true)] {
+        // An old pod is left where there are more pods than updated ones, whatever is available.
+        for (there, available, helps) in [(2, 1, false), (3, 2, false), (2, 2, true)] {
             let status =
-                json!({"replicas": 3, "updatedReplicas": 2, "availableReplicas": available});
+                json!({"replicas": there, "updatedReplicas": 2, "availableReplicas": available});
             let rolling = json!({"spec": {"replicas": 2}, "status": status});
             assert_eq!(objection(&rolling).is_none(), helps);
         }
