@@ -5,6 +5,7 @@ use http::Method;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::discovery::ApiResource;
@@ -110,7 +111,7 @@ pub(crate) async fn a_spread_that_counts_the_cordoned_node_is_foretold() {
     let why = pod["unschedulable"].as_str().unwrap();
     assert!(why.contains("topology spread"), "{why}");
     let before = env.pods_on(node).await;
-    let output = env.drain(&[node, "--wait-ready", "--timeout=15s"]).await;
+    let output = env.drain(&[node, "--wait-ready", "--timeout=40s"]).await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
     said(&output, &["topology spread constraints", "is Pending: "]);
     env.check(&before).await;
@@ -144,6 +145,13 @@ pub(crate) async fn a_job_that_spoils_a_budget_is_waited_for() {
     wait_ready(ns, "api", 5).await.unwrap();
     let budget = BudgetFixture::max_unavailable("api", "api", json!("25%"));
     budget.create(ns).await.unwrap();
+    let budgets: Api<PodDisruptionBudget> = ns.api();
+    until("the budget's verdict", async || {
+        let status = budgets.get("api").await?.status.unwrap_or_default();
+        let mut conditions = status.conditions.unwrap_or_default().into_iter();
+        Ok(conditions.find(|one| one.reason == "SyncFailed"))
+    })
+    .await;
     let mut drain = start(&env, &[node, "--timeout=100s"]);
     let mut stderr = Stderr::of(&env, &mut drain);
     stderr.wait_for(&["without a scale (nightly-"]).await;
