@@ -415,8 +415,10 @@ impl ClusterView {
 
     /// The pods of the drain, and those by which its budgets are judged.
     fn judged_pods(&self) -> impl Iterator<Item = &Pod> {
+        // A budget may have come to allow nothing since the others were read.
+        let exhausted = self.exhausted_namespaces();
         let others = self.objects.iter().flat_map(|objects| &*objects.pods);
-        let others = others.filter(|pod| self.exhausted.contains(&pod.metadata.namespace));
+        let others = others.filter(move |pod| exhausted.contains(&pod.metadata.namespace));
         let read = self.budget_pods.iter().flat_map(|pods| &**pods);
         self.all_pods().chain(others).chain(read)
     }
@@ -460,4 +462,47 @@ pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
         .pointer(pointer)
         .and_then(Value::as_str)
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use nodelife_core::object::Budget;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_budget_that_fails_to_sync_meanwhile_is_judged_by_all_its_pods() {
+        let pod = |name: &str, node: &str| -> Pod {
+            let pod = json!({
+                "metadata": {"namespace": "shop", "name": name, "uid": name, "labels": {"app": "web"}},
+                "spec": {"nodeName": node}, "status": {"phase": "Running"},
+            });
+            serde_json::from_value(pod).unwrap()
+        };
+        let failed = json!({
+            "type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": "no",
+        });
+        let budget = json!({
+            "metadata": {"namespace": "shop", "name": "web"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}}, "status": {"conditions": [failed]},
+        });
+        let budget: Budget = serde_json::from_value(budget).unwrap();
+        let (here, other) = (pod("a", "n"), pod("b", "elsewhere"));
+        let view = ClusterView {
+            pods: BTreeMap::from([("n".into(), vec![here.clone()])]),
+            store: Store {
+                budgets: Budgets::of([budget]),
+                ..Store::default()
+            },
+            objects: Some(Arc::new(ClusterObjects {
+                pods: Arc::new(vec![here.clone(), other.clone()]),
+                ..ClusterObjects::default()
+            })),
+            // At the first look it was only not yet observed.
+            exhausted: BTreeSet::new(),
+            ..ClusterView::default()
+        };
+        assert_eq!(view.known_pods(), [&here, &other]);
+    }
 }
