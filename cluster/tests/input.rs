@@ -36,7 +36,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn a_foreign_file_ends_nothing_and_is_named() {
     let cut = gzip(br#"{"apiVersion":"example.com/v1","kind":"ThingList","items":[{"a":"#);
-    let cases: [(&str, &[u8]); 12] = [
+    let cases: [(&str, &[u8]); 13] = [
         (
             "engines.yaml",
             b"apiVersion: longhorn.io/v1beta2\nitems:\n- apiVersion: longhorn.io/v1beta2\n  \
@@ -61,6 +61,10 @@ fn a_foreign_file_ends_nothing_and_is_named() {
             "scale.yaml",
             b"apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nspec:\n  scaleTargetRef:\n    \
               apiVersion: apps/v1\n    kind: Deployment\n    name: *web\n",
+        ),
+        (
+            "hosts.yaml",
+            b"apiVersion: v1\nkind: ConfigMap\ndata:\n  '***HIDDEN***': a\n  '***HIDDEN***': b\n",
         ),
         ("page.json", b"<html>404</html>"),
         ("snapshot.json", br#"{"apiVersion":"appstudio.redhat.com/v1","kind":"Snapshot"}"#),

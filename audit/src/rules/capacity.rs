@@ -168,12 +168,18 @@ fn has_range_of_plugin(node: &Node) -> bool {
         || cilium.is_some_and(|range| *range != node.spec.pod_cidr)
 }
 
+/// The node's IPv4 range, as it is written.
+fn written(node: &Node) -> Option<&str> {
+    let mut cidrs = node.spec.pod_cidrs.iter().chain([&node.spec.pod_cidr]);
+    let cidr = cidrs.find(|cidr| range(cidr).is_some())?;
+    Some(cidr.as_str())
+}
+
 /// IPv4 ranges of the node with the number of pods that it takes.
 fn ranges<'a>(context: &Context<'a>) -> Vec<(&'a Node, (u32, u32), i64)> {
     let in_use = context.nodes().filter(|node| !has_range_of_plugin(node));
     let ranges = in_use.filter_map(|node| {
-        let mut cidrs = node.spec.pod_cidrs.iter().chain([&node.spec.pod_cidr]);
-        let range = cidrs.find_map(|cidr| range(cidr))?;
+        let range = range(written(node)?)?;
         Some((node, range, allocatable(node, "pods")?.value()?))
     });
     ranges.collect()
@@ -229,7 +235,7 @@ fn machines_in_range(context: &Context<'_>, findings: &mut Findings<'_>) {
         if !inside.is_empty() {
             let says = "its pod range {range} contains the addresses of {nodes}";
             let found = FindingBuilder::node(node, says)
-                .with("range", Fact::name(&node.spec.pod_cidr))
+                .with("range", written(node).map(Fact::name))
                 .with("nodes", Fact::names(inside.iter().copied()));
             findings.push(found.on_all(inside).fix(
                 "Give pods a range that the network of the machines does not use \

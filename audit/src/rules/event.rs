@@ -90,8 +90,11 @@ fn report(
     for (node, seen) in seen(context, reason) {
         let last = seen.last.map(|last| context.seconds_since(last));
         if let Some(last) = last.filter(|last| is_fault(node, &seen, *last)) {
-            let found = FindingBuilder::node(node, says).with("times", seen.times);
-            findings.push(found.with("last", Fact::seconds(last)));
+            let times = usize::try_from(seen.times).unwrap_or_default();
+            let found = FindingBuilder::node(node, says)
+                .with("times", Fact::count(times, "time"))
+                .with("last", Fact::seconds(last));
+            findings.push(found);
         }
     }
 }
@@ -116,7 +119,7 @@ fn no_space_freed(context: &Context<'_>, findings: &mut Findings<'_>) {
 
 /// `nodestatus/setters.go` reports a new boot ID.
 fn rebooted(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let says = "rebooted {times} times, the last time {last} ago";
+    let says = "rebooted {times}, the last time {last} ago";
     report(context, findings, "Rebooted", says, |_, seen, _| {
         seen.times > 1
     });
@@ -124,7 +127,6 @@ fn rebooted(context: &Context<'_>, findings: &mut Findings<'_>) {
 
 /// `oom/oom_watcher_linux.go` reports each process that was in no container.
 fn out_of_memory(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let says =
-        "the kernel killed processes outside of pods {times} times, the last time {last} ago";
+    let says = "the kernel killed processes outside of pods {times}, the last time {last} ago";
     report(context, findings, "SystemOOM", says, |_, _, _| true);
 }

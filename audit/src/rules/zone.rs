@@ -116,10 +116,8 @@ fn all_down(context: &Context<'_>, findings: &mut Findings<'_>) {
             found
         } else {
             found
-                .and(
-                    "; {heard} post Ready=False or renew their lease, so they reach the API server",
-                )
-                .with("heard", heard)
+                .and("; the API server hears from {heard}, by Ready=False or a renewed lease")
+                .with("heard", Fact::count(heard, "node"))
                 .fix(
                     "Repair what the Ready conditions of these nodes name, and look for failed \
                      status updates in the kubelets' logs. Check the connection to the API server \

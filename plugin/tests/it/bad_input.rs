@@ -350,3 +350,40 @@ fn each_unknown_node_is_named() {
         "{text}"
     );
 }
+
+/// As redaction and limits of size leave them in support bundles.
+#[test]
+fn a_broken_file_beside_the_cluster_is_named_and_changes_no_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    put(
+        "small.yaml",
+        &fs::read_to_string(root().join(SMALL)).unwrap(),
+    );
+    let path = folder.path().to_str().unwrap();
+    let audit = || run(&["audit", "-f", path, "-o", "name"]);
+    let found = |text: &str| text.split("--- stderr").next().unwrap().to_owned();
+    let alone = audit();
+    assert!(alone.starts_with("status: 3\n"), "{alone}");
+    put(
+        "engines.yaml",
+        "apiVersion: longhorn.io/v1beta1\nkind: Engine\nspec:\n  'f:***HIDDEN***': 1\n  \
+         'f:***HIDDEN***': 2\n",
+    );
+    put(
+        "im.yaml",
+        "apiVersion: longhorn.io/v1beta1\nkind: InstanceManager\nip: ***HIDDEN***\n",
+    );
+    put(
+        "crd.json",
+        r#"{"apiVersion":"longhorn.io/v1beta1","kind":"EngineList","items":[{"metadata":{"na"#,
+    );
+    put("note.yaml", "kind: report\nresult: ok\n");
+    let beside = audit();
+    assert!(
+        beside.contains("Warning: 3 broken files left out: "),
+        "{beside}"
+    );
+    assert!(beside.contains("1 foreign file left out: "), "{beside}");
+    assert_eq!(found(&beside), found(&alone));
+}

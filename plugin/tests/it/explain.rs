@@ -310,4 +310,7 @@ fn a_taint_that_should_be_there_is_overdue() {
         let check = "Check kube-controller-manager: does it run";
         assert!(text.contains(check), "{text}");
     }
+    let text = stdout(&["explain", "failure", "node-0", "-f", file], 0);
+    let begun = "node/node-0 has been silent for 22m, since 2026-10-01T11:38:00Z";
+    assert!(text.starts_with(begun), "{text}");
 }

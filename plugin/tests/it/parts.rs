@@ -176,6 +176,7 @@ fn nodes_without_status_are_unknown_and_in_no_sum() {
     assert!(nodes.contains("total (5)   - Ready"), "{nodes}");
     let note = "the input has no status of 5 nodes, so whether they are ready is not known: a, b";
     assert!(nodes.contains(note), "{nodes}");
+    assert!(all.run(&["audit"]).contains(note));
 
     let some = Input::list(&[stripped("a"), node("b", Some("True"), &json!({}))]);
     assert!(some.run(&["nodes"]).contains("total (2)   1/1 Ready"));

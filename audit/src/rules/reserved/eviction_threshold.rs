@@ -41,7 +41,10 @@ pub(super) fn replaced(_: &Node, config: &KubeletConfiguration) -> Option<Statem
 pub(super) fn late_collection(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     /// The default (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
     const HIGH: i32 = 85;
-    let percent = threshold(&config.eviction_hard, "imagefs.available")?.percent()?;
+    let signal = "imagefs.available";
+    let percent = threshold(&config.eviction_hard, signal)?.percent()?;
+    // In the kubelet's 32 bits, 15 % are a little more.
+    let configured = config.eviction_hard.get(signal)?;
     let high = config.image_gc_high_threshold_percent.unwrap_or(HIGH);
     // By default both are at 85 % used, which is late but intended.
     (f64::from(high) > 100.0 - f64::from(percent) + 0.01).then(|| {
@@ -49,10 +52,7 @@ pub(super) fn late_collection(_: &Node, config: &KubeletConfiguration) -> Option
                     at {used} used";
         Statement::from(says)
             .with("high", high)
-            .with(
-                "threshold",
-                Fact::from(f64::from(percent)).shown(format!("{percent}%")),
-            )
+            .with("threshold", configured.as_str())
             .with("used", Fact::percent(f64::from(100.0 - percent)))
     })
 }

@@ -148,10 +148,29 @@ pub(super) fn half_reserved(_: &Context<'_>, node: &Node, findings: &mut Finding
                     "The reservation is that of the provider's formula. Lower maxPods if the \
                      formula counts it, or use a larger machine.",
                 );
+            } else if name == "memory" && machine.provider.is_some_and(|one| is_for_pods(one, kept))
+            {
+                found = found.fix(
+                    "EKS' formula keeps back so much for more pods than maxPods. Let the image \
+                     compute both: set maxPods through nodeadm or --use-max-pods.",
+                );
             }
             findings.push(found.inferred());
         }
     }
+}
+
+/// Whether EKS' formula keeps back so much memory, for whatever number of pods.
+fn is_for_pods(provider: Provider, kept: Quantity) -> bool {
+    let memory = |pods| {
+        let size = NodeSize {
+            pods,
+            ..NodeSize::default()
+        };
+        let formula = provider.formula(size);
+        formula.memory.saturating_add(formula.memory_eviction)
+    };
+    provider == Provider::Eks && (1..=1_000).any(|pods| kept.value() == Some(memory(pods)))
 }
 
 pub(super) fn no_unit(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {

@@ -42,14 +42,22 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
 ];
 
-/// The users of bootstrap tokens have any name; their group is the documented one.
+/// The users of bootstrap tokens have any name; their group is the documented one, or begins with it.
 #[test]
 fn a_kubelet_that_bootstraps_is_not_a_node_yet() {
-    let mut snapshot = super::cluster::healthy();
     let signer = "kubernetes.io/kube-apiserver-client-kubelet";
-    signing(&mut snapshot, signer, "kubelet-bootstrap", 1, 60);
-    let requests = snapshot.signing_requests.as_mut().unwrap();
-    let request = requests.last_mut().unwrap();
-    request.spec.groups = vec!["system:bootstrappers".into()];
-    assert!(!super::finds(&snapshot, "NL-AUT-002"));
+    for (user, group) in [
+        ("kubelet-bootstrap", "system:bootstrappers"),
+        (
+            "provisioner",
+            "system:bootstrappers:kubeadm:default-node-token",
+        ),
+    ] {
+        let mut snapshot = super::cluster::healthy();
+        signing(&mut snapshot, signer, user, 1, 60);
+        let requests = snapshot.signing_requests.as_mut().unwrap();
+        let request = requests.last_mut().unwrap();
+        request.spec.groups = vec![group.into()];
+        assert!(!super::finds(&snapshot, "NL-AUT-002"), "{user}");
+    }
 }

@@ -171,18 +171,20 @@ fn a_budget_that_never_allows_an_eviction_is_one_fault() {
     assert_eq!(found, ["NL-PDB-001"]);
 }
 
-/// OLM's catalog operator makes the pods of its catalogs again.
+/// OLM's catalog operator makes the pods of its catalogs again, as others do that set no controller.
 #[test]
 fn a_pod_with_an_owner_that_is_no_controller_is_not_bare() {
-    let mut snapshot = super::cluster::healthy();
-    let pod = first_pod(&mut snapshot, "cart");
-    let mut owners: Vec<_> = pod.metadata.owner_references.to_vec();
-    for owner in &mut owners {
-        owner.kind = "CatalogSource".into();
-        owner.controller = false;
+    for kind in ["CatalogSource", "Workspace"] {
+        let mut snapshot = super::cluster::healthy();
+        let pod = first_pod(&mut snapshot, "cart");
+        let mut owners: Vec<_> = pod.metadata.owner_references.to_vec();
+        for owner in &mut owners {
+            owner.kind = kind.into();
+            owner.controller = false;
+        }
+        pod.metadata.owner_references = owners.into();
+        assert!(!super::finds(&snapshot, "NL-PDB-005"), "{kind}");
     }
-    pod.metadata.owner_references = owners.into();
-    assert!(!super::finds(&snapshot, "NL-PDB-005"));
 }
 
 /// The six pods of `frontend` under an autoscaler.

@@ -106,3 +106,18 @@ fn a_pod_range_with_the_addresses_of_machines_is_found() {
     }
     assert!(super::finds(&snapshot, "NL-CAP-007"));
 }
+
+/// The node's own address is in its range, too. Of two families, the range is that of IPv4.
+#[test]
+fn a_pod_range_with_machines_is_told_with_the_range() {
+    for ranges in [&["10.0.16.0/24"][..], &["fd00:10:244::/64", "10.0.16.0/24"]] {
+        let mut snapshot = super::cluster::healthy();
+        let spec = &mut snapshot.nodes[0].spec;
+        spec.pod_cidr = ranges[0].into();
+        spec.pod_cidrs = ranges.iter().map(|range| (*range).into()).collect();
+        let found = super::findings(&snapshot, &[]);
+        assert_eq!(super::ids(&found), ["NL-CAP-007"]);
+        let told = "its pod range 10.0.16.0/24 contains the addresses of ip-10-0-16-11.";
+        assert!(found[0].message.starts_with(told), "{}", found[0].message);
+    }
+}

@@ -1,4 +1,4 @@
-use super::cluster::event;
+use super::cluster::{event, healthy, silence};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -19,3 +19,27 @@ pub(super) const FIXTURES: &[Fixture] = &[
         silent: |s| event(s, 0, "OOMKilling", 7, 60),
     },
 ];
+
+/// A node that fell silent, and one that lives, whose event is of the newer form.
+#[test]
+fn a_machine_without_memory_is_told_beside_its_silence() {
+    for (is_silent, expected) in [
+        (true, &["NL-HB-002", "NL-EVT-006"][..]),
+        (false, &["NL-EVT-006"]),
+    ] {
+        let mut snapshot = healthy();
+        event(&mut snapshot, 0, "SystemOOM", 7, 120);
+        if is_silent {
+            silence(&mut snapshot, 0..1);
+        } else {
+            let event = snapshot.events.as_mut().unwrap().last_mut().unwrap();
+            event.count = None;
+            event.event_time = event.last_timestamp.take();
+        }
+        let found = super::findings(&snapshot, &["HB", "EVT"]);
+        assert_eq!(super::ids(&found), expected);
+        let times = if is_silent { "7 times," } else { "1 time," };
+        let message = &found.last().unwrap().message;
+        assert!(message.contains(times), "{message}");
+    }
+}

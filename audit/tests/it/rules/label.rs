@@ -1,4 +1,4 @@
-use super::cluster::{cordon, each_node, label, unlabel};
+use super::cluster::{cordon, each_node, label, taint, unlabel};
 use super::fixture::Fixture;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -56,3 +56,30 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
 ];
+
+/// `master` alone was the role up to OpenShift 4.12 and kubeadm 1.19; RKE selects by its own roles.
+#[test]
+fn roles_are_no_faults() {
+    for (roles, nodes) in [
+        (&["master"][..], 3),
+        (&["master"], 1),
+        (&["controlplane", "etcd"], 3),
+        (&["controlplane", "etcd", "worker"], 1),
+    ] {
+        let mut snapshot = super::cluster::healthy();
+        for index in 0..nodes {
+            unlabel(&mut snapshot, index, "node-role.kubernetes.io/worker");
+            for role in roles {
+                let key = format!("node-role.kubernetes.io/{role}");
+                label(&mut snapshot, index, &key, "true");
+            }
+        }
+        if nodes == 1 && roles == ["master"] {
+            // As kubeadm taints it.
+            let key = "node-role.kubernetes.io/master";
+            taint(&mut snapshot, 0, key, "NoSchedule", 3600);
+        }
+        let found = super::findings(&snapshot, &[]);
+        assert!(found.is_empty(), "{roles:?}: {found:?}");
+    }
+}

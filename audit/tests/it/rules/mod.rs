@@ -31,7 +31,7 @@ mod zone;
 
 use std::collections::BTreeSet;
 
-use nodelife_audit::{Audit, Selection};
+use nodelife_audit::{Audit, Finding, Selection};
 use nodelife_core::snapshot::Snapshot;
 
 use fixture::{Change, Fixture};
@@ -75,6 +75,20 @@ fn finds(snapshot: &Snapshot, rule: &str) -> bool {
     };
     let now = snapshot.taken_at.unwrap();
     says(&nodelife_audit::audit(snapshot, &selection, now), rule)
+}
+
+/// What these rules find; all of them where none is named.
+fn findings(snapshot: &Snapshot, rules: &[&str]) -> Vec<Finding> {
+    let selection = Selection {
+        rules: rules.iter().copied().map(String::from).collect(),
+        ..Selection::default()
+    };
+    let now = snapshot.taken_at.unwrap();
+    nodelife_audit::audit(snapshot, &selection, now).findings
+}
+
+fn ids(findings: &[Finding]) -> Vec<&str> {
+    findings.iter().map(|found| &*found.rule).collect()
 }
 
 /// A selection with which every rule can be checked.

@@ -1,5 +1,9 @@
+use nodelife_audit::Severity;
+use nodelife_core::object::{Event, ObjectRef};
+
 use super::cluster::{
-    ago, condition, delete, first_pod, mirror_not_ready, request, unplaced, without_sandbox,
+    ago, condition, delete, first_pod, healthy, mirror_not_ready, request, unplaced,
+    without_sandbox,
 };
 use super::fixture::Fixture;
 
@@ -44,3 +48,50 @@ pub(super) const FIXTURES: &[Fixture] = &[
         silent: |s| mirror_not_ready(s, "cart", 30),
     },
 ];
+
+/// The pod of this name in another namespace waits for something else.
+#[test]
+fn a_pod_without_its_volume_is_told_with_the_words_of_its_own_event() {
+    let mut snapshot = healthy();
+    without_sandbox(&mut snapshot, "cart", 120);
+    let name = first_pod(&mut snapshot, "cart").metadata.name.clone();
+    for (namespace, message, seconds) in [
+        ("shop", "the volume is attached to another node", 30),
+        ("other", "no such volume", 10),
+    ] {
+        let event = Event {
+            involved_object: ObjectRef {
+                kind: "Pod".into(),
+                namespace: namespace.into(),
+                name: name.clone(),
+            },
+            reason: "FailedAttachVolume".into(),
+            message: message.into(),
+            last_timestamp: Some(ago(&snapshot, seconds)),
+            ..Event::default()
+        };
+        snapshot.events.get_or_insert_default().push(event);
+    }
+    let message = &super::findings(&snapshot, &["NL-POD-006"])[0].message;
+    let words = "; FailedAttachVolume: the volume is attached to another node";
+    assert!(message.ends_with(words), "{message}");
+}
+
+/// The control plane takes pods out of Services only where it has lost the node.
+#[test]
+fn ready_pods_blame_the_controller_only_on_a_silent_node() {
+    for (status, severity, fix) in [
+        ("False", Severity::Info, "Repair the node"),
+        (
+            "Unknown",
+            Severity::Warning,
+            "Check kube-controller-manager",
+        ),
+    ] {
+        let mut snapshot = healthy();
+        condition(&mut snapshot, 0, "Ready", status, 10_800);
+        let found = super::findings(&snapshot, &["NL-POD-004"]);
+        assert_eq!(found[0].severity, severity);
+        assert!(found[0].fix.starts_with(fix), "{status}: {}", found[0].fix);
+    }
+}

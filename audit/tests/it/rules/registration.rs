@@ -274,3 +274,27 @@ fn a_kubelet_that_never_came_is_told_once() {
     assert!(rules.contains(&"NL-REG-013"), "{rules:?}");
     assert!(!rules.contains(&"NL-HB-002"), "{rules:?}");
 }
+
+/// Without labels its zone is that of this node alone: no fault of a zone, and no other of labels.
+#[test]
+fn a_dead_node_without_cloud_controller_is_told_with_its_cause() {
+    for tainted in [true, false] {
+        let mut snapshot = super::cluster::healthy();
+        condition(&mut snapshot, 0, "Ready", "Unknown", 3600);
+        snapshot.nodes[0].spec.provider_id = "".into();
+        for key in [
+            "topology.kubernetes.io/zone",
+            "topology.kubernetes.io/region",
+        ] {
+            super::cluster::unlabel(&mut snapshot, 0, key);
+        }
+        if tainted {
+            let key = "node.cloudprovider.kubernetes.io/uninitialized";
+            taint(&mut snapshot, 0, key, "NoSchedule", 3600);
+        }
+        let found = super::findings(&snapshot, &["HB", "ZON", "LBL", "REG"]);
+        assert_eq!(super::ids(&found), ["NL-HB-002", "NL-REG-008"], "{tainted}");
+        let message = &found[0].message;
+        assert!(message.contains("no cloud controller deletes"), "{message}");
+    }
+}

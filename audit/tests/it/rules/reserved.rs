@@ -240,24 +240,40 @@ fn a_larger_eviction_threshold_reserves_nothing() {
     assert!(!finds(&snapshot, "NL-RES-001"));
 }
 
-/// The formula of EKS counts maxPods: 110 on a machine that takes 11 leave 290 MiB of 1855.
+/// The formula of EKS counts maxPods: too many of them leave next to nothing of a small machine.
 #[test]
 fn a_formula_that_leaves_next_to_nothing_is_no_excuse() {
-    let fires = |allocatable: &str| {
-        let mut snapshot = super::cluster::healthy();
+    let fix = |memory: &str, allocatable: &str, pods: &str| {
+        let mut snapshot = healthy();
         let node = &mut snapshot.nodes[0];
         node.status.node_info.kubelet_version = "v1.31.4-eks-a1b2c3d".into();
         for (list, memory) in [
-            (&mut node.status.capacity, "1899824Ki"),
+            (&mut node.status.capacity, memory),
             (&mut node.status.allocatable, allocatable),
         ] {
             list.insert("memory".into(), memory.into());
-            list.insert("pods".into(), "110".into());
+            list.insert("pods".into(), pods.into());
         }
-        super::finds(&snapshot, "NL-RES-003")
+        let found = super::findings(&snapshot, &["NL-RES-003"]);
+        found.into_iter().next().map(|found| found.fix)
     };
-    assert!(fires("297264Ki"), "11 Mi × 110 + 255 Mi + 100 Mi");
-    assert!(!fires("1000000Ki"));
+    // 11 Mi × 110 + 255 Mi + 100 Mi of a t4g.small, and 11 Mi × 250 + 355 Mi of a t3.medium.
+    for (memory, allocatable, pods) in [
+        ("1899824Ki", "297264Ki", "110"),
+        ("3967480Ki", "787960Ki", "250"),
+    ] {
+        let fix = fix(memory, allocatable, pods).unwrap();
+        assert!(fix.contains("Lower maxPods"), "{pods}: {fix}");
+    }
+    assert_eq!(fix("1899824Ki", "1000000Ki", "110"), None);
+    // The image has computed for 110 pods, and the kubelet takes 11.
+    let computed = fix("1899824Ki", "297264Ki", "11").unwrap();
+    assert!(
+        computed.contains("for more pods than maxPods"),
+        "{computed}"
+    );
+    let other = fix("1899824Ki", "297265Ki", "11").unwrap();
+    assert!(!other.contains("maxPods"), "{other}");
 }
 
 #[test]
@@ -269,4 +285,20 @@ fn a_disk_threshold_of_zero_is_none() {
     });
     no_disk_threshold(&mut snapshot);
     assert!(finds(&snapshot, "NL-RES-025"));
+}
+
+/// In the kubelet's 32 bits, 15 % are a little more.
+#[test]
+fn a_threshold_is_told_as_it_is_configured() {
+    for threshold in ["15%", "30%", "12.5%"] {
+        let mut snapshot = healthy();
+        for config in snapshot.kubelet_configs.values_mut() {
+            let signal = "imagefs.available".into();
+            config.eviction_hard.insert(signal, threshold.into());
+            config.image_gc_high_threshold_percent = Some(95);
+        }
+        let found = super::findings(&snapshot, &["NL-RES-015"]);
+        let told = format!("imagefs.available<{threshold} evicts");
+        assert!(found[0].message.contains(&told), "{}", found[0].message);
+    }
 }

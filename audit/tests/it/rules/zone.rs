@@ -115,3 +115,42 @@ fn the_only_node_of_a_zone_is_one_fault() {
     silence(&mut snapshot, 0..1);
     assert_eq!(found(&snapshot), []);
 }
+
+/// Three machines in three zones, as small clusters of clouds are laid out.
+#[test]
+fn dead_nodes_that_are_alone_in_their_zones_are_no_faults_of_zones() {
+    for dead in [1, 2] {
+        let mut snapshot = healthy();
+        let nodes = [0, 3, 6].map(|index: usize| snapshot.nodes[index].clone());
+        snapshot.nodes = Vec::from(nodes);
+        // NL-ZON-006 tells of them.
+        snapshot.volumes = None;
+        silence(&mut snapshot, 0..dead);
+        assert_eq!(found(&snapshot), [], "{dead}");
+    }
+}
+
+/// One node that is heard proves the connection.
+#[test]
+fn the_connection_is_blamed_only_where_no_node_is_heard() {
+    let told = |change: fn(&mut Snapshot)| {
+        let mut snapshot = healthy();
+        silence(&mut snapshot, 0..9);
+        change(&mut snapshot);
+        let found = super::findings(&snapshot, &["NL-ZON-002"]);
+        let found = found.into_iter().next().unwrap();
+        (found.message, found.fix)
+    };
+    let (message, fix) = told(|_| ());
+    assert!(!message.contains("hears"), "{message}");
+    assert!(fix.starts_with("Check the connection"), "{fix}");
+    let heard: [fn(&mut Snapshot); 2] = [
+        |s| super::cluster::condition(s, 8, "Ready", "False", 3600),
+        |s| s.leases[8].spec.renew_time = s.taken_at,
+    ];
+    for change in heard {
+        let (message, fix) = told(change);
+        assert!(message.contains("hears from 1 node,"), "{message}");
+        assert!(fix.starts_with("Repair what the Ready conditions"), "{fix}");
+    }
+}

@@ -1,6 +1,8 @@
 //! Nodes of distributions, and of clusters that are set up by hand.
 
-use super::{Kind, NOTHING_RESERVED, OPENSHIFT, PLAIN, RKE2, VIRTUAL, condition, hostname, taint};
+use super::{
+    Kind, NOTHING_RESERVED, OPENSHIFT, PLAIN, RKE2, VIRTUAL, condition, hostname, swap, taint,
+};
 
 pub(super) fn openshift() -> [Kind; 6] {
     const MASTER: &[(&str, &str)] = &[
@@ -65,7 +67,7 @@ pub(super) fn openshift() -> [Kind; 6] {
     ]
 }
 
-pub(super) fn rancher() -> [Kind; 6] {
+pub(super) fn rancher() -> [Kind; 8] {
     [
         Kind {
             name: "RKE2 server that is no voter of etcd",
@@ -104,6 +106,20 @@ pub(super) fn rancher() -> [Kind; 6] {
             kubelet: "v1.36.1+k3s1",
             provider_id: "k3s://node",
             labels: &[],
+            ..RKE2
+        },
+        // Both start their kubelet with --fail-swap-on=false.
+        Kind {
+            name: "k3s with swap",
+            kubelet: "v1.36.1+k3s1",
+            provider_id: "k3s://node",
+            labels: &[],
+            change: swap,
+            ..RKE2
+        },
+        Kind {
+            name: "RKE2 with swap",
+            change: swap,
             ..RKE2
         },
         Kind {

@@ -6,7 +6,7 @@ mod distributions;
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_audit::Selection;
-use nodelife_core::object::{Lease, Node, NodeAddress, NodeCondition, Taint};
+use nodelife_core::object::{Lease, Node, NodeAddress, NodeCondition, NodeSwap, Taint};
 use nodelife_core::snapshot::{Snapshot, Source};
 
 /// A node: what differs between kinds.
@@ -194,6 +194,10 @@ fn condition(node: &mut Node, kind: &str, status: &str) {
         last_transition_time: Some(now() - SignedDuration::from_hours(1)),
         ..NodeCondition::default()
     });
+}
+
+fn swap(node: &mut Node) {
+    node.status.node_info.swap = Some(NodeSwap { capacity: 8 << 30 });
 }
 
 fn hostname(node: &mut Node, name: &str) {
