@@ -49,6 +49,8 @@ pub struct InventoryItem {
     pub urgent: usize,
     /// Why it cannot be evicted before an autoscaler has changed the scale.
     pub at_scale: Option<Impossible>,
+    /// What has to happen before its operator lets it go.
+    pub needs_first: Option<String>,
 }
 
 /// The verdict for one pod of a node that is to be drained.
@@ -80,6 +82,7 @@ pub fn inspect(pod: &Pod, policy: &PodPolicy, context: InventoryContext<'_>) -> 
         urgent: notes.urgent.len(),
         warnings: [notes.urgent, notes.warnings].concat(),
         at_scale: notes.at_scale,
+        needs_first: notes.needs_first,
     }
 }
 
@@ -91,6 +94,7 @@ struct Notes {
     urgent: Vec<String>,
     warnings: Vec<String>,
     at_scale: Option<Impossible>,
+    needs_first: Option<String>,
 }
 
 /// The verdicts for all pods of `nodes`, by namespace and name.
@@ -208,11 +212,16 @@ fn verdict(
     }
     notes
         .warnings
-        .extend(outlook.map(|outlook| outlook.to_string()));
+        .extend(outlook.as_ref().map(ToString::to_string));
     notes
         .warnings
         .extend(at_scale.as_ref().map(ToString::to_string));
     notes.at_scale = at_scale;
+    if let Some(Outlook::NeedsFirst(what)) = outlook
+        && !matches!(decision, EvictionDecision::Counted { .. })
+    {
+        notes.needs_first = Some(what);
+    }
     PodVerdict::Evict(decision)
 }
 

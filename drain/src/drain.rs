@@ -60,11 +60,11 @@ impl Prepared {
     }
 
     /// The plan; none where a right is missing.
-    pub fn plan(&self) -> Option<&DrainPlan> {
+    pub fn into_plan(self) -> Option<DrainPlan> {
         match self {
-            Self::Refused { plan, .. } => plan.as_deref(),
-            Self::Planned { plan, .. } => Some(plan),
-            Self::Ready(drain) => Some(drain.plan()),
+            Self::Refused { plan, .. } => plan.map(|plan| *plan),
+            Self::Planned { plan, .. } => Some(*plan),
+            Self::Ready(drain) => Some(drain.plan),
         }
     }
 }

@@ -3,7 +3,7 @@
 use nodelife_cluster::Cluster;
 use nodelife_cluster::evict::Removal;
 use nodelife_core::text::Str;
-use nodelife_drain_plan::{Action, DrainPlan, EvictionResult, Throttle};
+use nodelife_drain_plan::{Action, DrainPlan, EvictionResult, PlannedPod, Throttle};
 
 use crate::reporter::{DrainStatus, Reporter};
 
@@ -68,14 +68,16 @@ pub(super) async fn remove(
 /// Asks the API server about each eviction of the plan, once: webhooks and missing rights
 /// show. A refusal of a budget is not repeated (kubectl v1.36 waits for ever), and what the
 /// server says of budgets is not taken: a dry run does not count what the ones before took.
+/// What it denies is impossible in the plan then.
 pub async fn check_evictions(
     cluster: &Cluster,
-    plan: &DrainPlan,
+    plan: &mut DrainPlan,
     method: RemovalMethod,
     reporter: &mut dyn Reporter,
 ) -> DrainStatus {
     let mut status = DrainStatus::Done;
-    for pod in plan.with(Action::Evict).chain(plan.with(Action::Delete)) {
+    let goes = |pod: &&mut PlannedPod| matches!(pod.action, Action::Evict | Action::Delete);
+    for pod in plan.pods.iter_mut().filter(goes) {
         let which = (&pod.namespace, &pod.name, &pod.uid);
         let reply = remove(cluster, method, which, true).await;
         if let Some(objection) = objection(&reply) {
@@ -90,6 +92,7 @@ pub async fn check_evictions(
                 | EvictionResult::Invalid(_)
         ) {
             status = DrainStatus::Impossible;
+            (pod.action, pod.wave) = (Action::Impossible, None);
         }
     }
     status

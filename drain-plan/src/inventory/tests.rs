@@ -506,3 +506,23 @@ fn a_pod_on_which_much_depends_goes_last() {
 }
 
 mod ending;
+
+#[test]
+fn an_owner_that_is_no_controller_is_named_with_the_flag() {
+    let mut catalog = owner(
+        "operators.coreos.com/v1alpha1",
+        "CatalogSource",
+        "community",
+    );
+    catalog.controller = false;
+    let mut pod = pod("a", "n");
+    pod.metadata.owner_references = vec![catalog].into();
+    let PodVerdict::Refuse(needs, None) = plain(&pod) else {
+        panic!("it is not refused");
+    };
+    assert_eq!(
+        needs[0].with_remedy(),
+        "it has no controller; whether its owner CatalogSource community would recreate it is not \
+         known (use --force)"
+    );
+}

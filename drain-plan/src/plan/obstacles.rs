@@ -47,7 +47,7 @@ pub(super) fn obstacles(
                 item.at_scale.as_ref().map(ToString::to_string)
             }
             PodVerdict::Evict(decision) if !options.eviction.disable_eviction => {
-                blocked(item, decision, budgets, context, now)
+                blocked(item, decision, budgets, context, now).or_else(|| item.needs_first.clone())
             }
             _ => None,
         };

@@ -6,13 +6,14 @@ mod pods;
 mod refuse;
 mod rights;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
 use nodelife_core::disruption::BudgetKey;
 use nodelife_core::snapshot::Snapshot;
-use nodelife_drain_plan::{Action, DrainPlan};
+use nodelife_drain_plan::{Action, DrainPlan, PlannedPod};
 
 use crate::drain::{Drain, Prepared, Refusals};
 use crate::reporter::{DrainStatus, Reporter};
@@ -71,19 +72,10 @@ pub async fn prepare(
     {
         warn_budgets_unreadable(why, reporter);
     }
-    // No pod moves from a node to another that is cordoned at the same time.
-    if !request.cordons_each(&view) {
-        let names = view.nodes.iter().map(|node| node.metadata.name.clone());
-        view.store.operators.around.draining = names.collect();
-    }
     let now = cluster.clock().now();
-    let mut plan = request.plan(&view, now);
-    let apart = one_at_a_time(request, &mut view, &plan, reporter);
-    let request = apart.as_ref().unwrap_or(request);
+    let (request, mut plan) = plan_nodes(request, &mut view, now, reporter);
+    let request = &*request;
     let make = |view: &ClusterView| request.plan(view, now);
-    if apart.is_some() {
-        plan = make(&view);
-    }
     let surges = if request.settings.surge.is_some() {
         Surges::select(cluster, &view, &mut plan, method, reporter).await?
     } else {
@@ -145,8 +137,9 @@ pub fn plan_snapshot(
     if let Some(why) = &view.budgets_unreadable {
         warn_budgets_unreadable(why, reporter);
     }
+    let (request, plan) = plan_nodes(request, &mut view, now, reporter);
+    let request = &*request;
     let make = |view: &ClusterView| request.plan(view, now);
-    let plan = make(&view);
     let (plan, refusals) = refuse(request, plan, &mut view, make, reporter);
     Ok(if refusals.all {
         refused(refusals, plan)
@@ -199,8 +192,31 @@ fn not_allowed(missing: &str, reporter: &mut dyn Reporter) -> Prepared {
     }
 }
 
+/// The plan, and the request that it is for: one node at a time where the nodes would hold each other.
+fn plan_nodes<'a>(
+    request: &'a DrainRequest,
+    view: &mut ClusterView,
+    now: Timestamp,
+    reporter: &mut dyn Reporter,
+) -> (Cow<'a, DrainRequest>, DrainPlan) {
+    // No pod moves from a node to another that is cordoned at the same time.
+    if !request.cordons_each(view) {
+        let names = view.nodes.iter().map(|node| node.metadata.name.clone());
+        view.store.operators.around.draining = names.collect();
+    }
+    let plan = request.plan(view, now);
+    match one_at_a_time(request, view, &plan, reporter) {
+        Some(apart) => {
+            let plan = apart.plan(view, now);
+            (Cow::Owned(apart), plan)
+        }
+        None => (Cow::Borrowed(request), plan),
+    }
+}
+
 /// The request for one node at a time, if replacements of pods fit on no node but those that would be
-/// drained at the same time: each node would hold the pods that keep the other from ending.
+/// drained at the same time, or fit nowhere and share a budget: each node would hold the pods that keep the
+/// other from ending.
 fn one_at_a_time(
     request: &DrainRequest,
     view: &mut ClusterView,
@@ -210,16 +226,28 @@ fn one_at_a_time(
     if view.nodes.len() < 2 || request.settings.concurrency.unwrap_or(1) < 2 {
         return None;
     }
-    let mut homeless = plan
+    let homeless: Vec<&PlannedPod> = plan
         .with(Action::Evict)
-        .filter(|pod| pod.unschedulable.is_some());
-    let first = homeless.find(|planned| {
+        .filter(|pod| pod.unschedulable.is_some())
+        .collect();
+    let elsewhere = homeless.iter().find(|planned| {
         let pod = view.pod(&planned.uid);
         let own = std::slice::from_ref(&planned.node);
         pod.is_some_and(|pod| view.without_place(pod, own).is_none())
-    })?;
+    });
+    let shares_budget = |one: &&&PlannedPod| {
+        let mut others = homeless.iter();
+        one.budget.is_some() && others.any(|o| o.node != one.node && o.budget == one.budget)
+    };
+    let (first, why) = match elsewhere {
+        Some(first) => (first, "fits only on a node that is drained too"),
+        None => (
+            homeless.iter().find(shares_budget)?,
+            "fits on no node, and its budget then holds the pods of the others",
+        ),
+    };
     reporter.warn(format_args!(
-        "one node is drained at a time: the replacement of {} fits only on a node that is drained too",
+        "one node is drained at a time: the replacement of {} {why}",
         first.full_name()
     ));
     let mut request = request.clone();

@@ -84,14 +84,14 @@ async fn begin(
         return Ok(ControlFlow::Continue(drain));
     }
     let refused = matches!(prepared, Prepared::Refused { .. });
-    if let Some(plan) = prepared.plan()
+    if let Some(mut plan) = prepared.into_plan()
         && settings.dry_run
     {
         if args.run.dry_run == DryRun::Server {
-            let found = check_evictions(&cluster, plan, settings.method, printer).await;
+            let found = check_evictions(&cluster, &mut plan, settings.method, printer).await;
             status = status.and(found);
         }
-        print_plan(plan, args.run.output, refused, printer)?;
+        print_plan(&plan, args.run.output, refused, printer)?;
     }
     Ok(ControlFlow::Break(status.into()))
 }

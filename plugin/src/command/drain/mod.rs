@@ -149,7 +149,7 @@ async fn begin(
                 plan::print(&plan, args.run.output, true, printer)?;
             }
         }
-        Prepared::Planned { plan, .. } => {
+        Prepared::Planned { mut plan, .. } => {
             if let Some((file, approved)) = &approved
                 && plan::refuse_beyond(&plan, approved, file, printer)
             {
@@ -157,7 +157,7 @@ async fn begin(
             }
             if args.run.dry_run == DryRun::Server {
                 let method = request.settings.method();
-                let found = check_evictions(&cluster, &plan, method, printer).await;
+                let found = check_evictions(&cluster, &mut plan, method, printer).await;
                 status = status.and(found);
             }
             plan::print(&plan, args.run.output, false, printer)?;

@@ -36,7 +36,8 @@ pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<Ex
     let now = snapshot.taken_at.unwrap_or_else(Timestamp::now);
     let prepared = plan_snapshot(snapshot, &request(args, None), now, printer)?;
     let refused = matches!(prepared, Prepared::Refused { .. });
-    if let Some(mut plan) = prepared.plan().cloned() {
+    let status = prepared.status();
+    if let Some(mut plan) = prepared.into_plan() {
         if let Some(why) = part {
             // Without a pod of the namespaces that are there, nothing is known of the node.
             let is_empty = |node: &&Str| plan.pods.iter().all(|pod| pod.node != **node);
@@ -49,7 +50,7 @@ pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<Ex
         }
         plan::print(&plan, args.run.output, refused, printer)?;
     }
-    Ok(prepared.status().into())
+    Ok(status.into())
 }
 
 pub(in crate::command) fn warn_missing(snapshot: &Snapshot, printer: &mut Printer) {
