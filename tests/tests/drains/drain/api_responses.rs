@@ -445,3 +445,31 @@ pub(crate) async fn a_denial_after_throttling_is_retried() {
     assert_eq!(proxy.struck(), 4);
     env.check(&[pod]).await;
 }
+
+/// A script can tell a drain that the API server would deny from one that it would not.
+#[tokio::test]
+async fn a_dry_run_that_is_denied_ends_with_7_and_counts_nothing() {
+    let (mut env, node) = apart_with_node("dry-denied").await;
+    for name in ["web-1", "web-2", "web-3"] {
+        env.running(name, &node).await;
+    }
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "admission webhook \"days.example.com\" denied the request: not today",
+        "reason": "Forbidden", "code": 403,
+    });
+    let denied = Fault::Answer {
+        status: 403,
+        headers: Vec::new(),
+        body: body.to_string(),
+    };
+    let proxy = env.go_through_proxy();
+    proxy.fault(FaultRule::new(denied).path("/eviction"));
+    let output = env.drain(&[&node, "--force", "--dry-run=server"]).await;
+    assert_eq!(output.status, Some(7), "{}", output.stderr);
+    let denials = output.stderr.matches("denied the request: not today");
+    assert_eq!(denials.count(), 3, "{}", output.stderr);
+    let counted = output.stderr.contains("3 pods would be evicted");
+    assert!(!counted, "{}", output.stderr);
+    env.check_nothing_written().await;
+}

@@ -1,14 +1,17 @@
 //! Tests of drains that see what follows from an eviction, beside whether it is allowed.
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ResourceQuota, Service};
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
-use nodelife_tests::{ControlPlane, until};
+use nodelife_tests::{AuditEvent, ControlPlane, until};
 use serde_json::json;
 
-use super::support::{TestEnvironment, environment_with_node, report};
+use super::support::{
+    Stderr, TestEnvironment, apart_with_node, end, environment_with_node, report, start,
+};
 
 /// A ReplicaSet that can create no pod says so; time alone is no reason to go on.
 #[tokio::test]
@@ -19,7 +22,7 @@ pub(crate) async fn the_last_ready_pod_stays_while_a_quota_refuses_replacements(
 
 /// A StatefulSet has no condition for that: its Events say it.
 #[tokio::test]
-async fn a_stateful_set_that_a_quota_refuses_replacements_is_named() {
+pub(crate) async fn a_stateful_set_that_a_quota_refuses_replacements_is_named() {
     let db = |own| WorkloadFixture::stateful_set("db", 2).pod_spec(own);
     let stderr = drain_under_quota("quotaset", db).await;
     let named = "/StatefulSet/db cannot create pods: Create Pod db-";
@@ -70,10 +73,8 @@ pub(super) async fn allow_pods(env: &TestEnvironment, pods: usize) {
     .await;
 }
 
-/// kyverno/kyverno#16177: nothing can be created any more once the pod is gone.
-#[tokio::test]
-async fn the_only_endpoint_of_a_fail_closed_webhook_goes_last() {
-    let (env, node) = environment_with_node("policy").await;
+/// A webhook that fails closed and whose endpoints are the pods with `app: policy`; its name.
+async fn fail_closed(env: &TestEnvironment) -> String {
     let ns = &env.namespace;
     let service = json!({
         "metadata": {"name": "policy"},
@@ -104,6 +105,21 @@ async fn the_only_endpoint_of_a_fail_closed_webhook_goes_last() {
         .create(&PostParams::default(), &webhook)
         .await
         .unwrap();
+    name
+}
+
+async fn remove_webhook(env: &TestEnvironment, name: &str) {
+    let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(env.namespace.client().clone());
+    let how = DeleteParams::default();
+    webhooks.delete(name, &how).await.unwrap();
+}
+
+/// kyverno/kyverno#16177: nothing can be created any more once the pod is gone.
+#[tokio::test]
+async fn the_only_endpoint_of_a_fail_closed_webhook_goes_last() {
+    let (env, node) = environment_with_node("policy").await;
+    let ns = &env.namespace;
+    let webhook = fail_closed(&env).await;
     for (pod, app) in [("a-policy", "policy"), ("web", "web")] {
         let pod = PodFixture::new(pod).app(app).running_on(&node);
         pod.create(ns).await.unwrap();
@@ -128,9 +144,108 @@ async fn the_only_endpoint_of_a_fail_closed_webhook_goes_last() {
     let (wave, warnings) = plan().await;
     assert_eq!(wave, 1, "{warnings}");
     assert!(!warnings.contains("endpoint"), "{warnings}");
-    webhooks
-        .delete(&name, &DeleteParams::default())
-        .await
-        .unwrap();
+    remove_webhook(&env, &webhook).await;
     env.check_nothing_written().await;
+}
+
+/// kyverno/kyverno#16177, as it is drained.
+#[tokio::test]
+pub(crate) async fn the_last_endpoint_of_a_webhook_is_evicted_after_all_others() {
+    let env = TestEnvironment::new(ControlPlane::shared().await, "endpoint").await;
+    let (ns, node) = (&env.namespace, env.node("a"));
+    let fixture = |name: &str| NodeFixture::kwok(name).label("pool", &ns.name);
+    let drained = fixture(&node);
+    drained.create_schedulable(ns.client()).await.unwrap();
+    for (name, replicas) in [("policy", 1), ("web", 4)] {
+        let own = json!({"nodeSelector": {"pool": ns.name}});
+        let workload = WorkloadFixture::deployment(name, replicas).pod_spec(own);
+        workload.create_ready(ns, replicas as usize).await.unwrap();
+    }
+    let other = fixture(&env.node("b"));
+    other.create_schedulable(ns.client()).await.unwrap();
+    let webhook = fail_closed(&env).await;
+    let before = env.pods_on(&node).await;
+    let output = env.drain(&[&node, "--timeout=100s"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    let told = "no other endpoint of webhook validate.policy.test (failurePolicy Fail";
+    assert!(output.stderr.contains(told), "{}", output.stderr);
+    let evicted = env.evictions().await;
+    let names: Vec<&str> = evicted.iter().map(AuditEvent::name).collect();
+    let (last, others) = names.split_last().unwrap();
+    assert!(last.starts_with("policy-"), "{names:?}");
+    let webs = others.iter().filter(|name| name.starts_with("web-"));
+    assert_eq!(webs.count(), 4, "{names:?}");
+    remove_webhook(&env, &webhook).await;
+    env.check(&before).await;
+}
+
+/// home-operations/tuppr#310: the drain runs in a pod of the node.
+#[tokio::test]
+async fn the_pod_that_a_drain_runs_in_goes_last() {
+    let (mut env, node) = apart_with_node("own").await;
+    let own = PodFixture::new("a-drain").running_on(&node);
+    // Without a kubelet it terminates to the end, and its token is good as long.
+    let own = own.spec(json!({
+        "serviceAccountName": "default", "terminationGracePeriodSeconds": 100,
+    }));
+    let own = own.create(&env.namespace).await.unwrap();
+    let web = env.running("web", &node).await;
+    env.act_as(&own).await;
+    let output = env.drain(&[&node, "--force", "--timeout=20s"]).await;
+    assert_eq!(output.status, Some(6), "{}", output.stderr);
+    let told = "a-drain: it goes last: this drain runs in it";
+    assert!(output.stderr.contains(told), "{}", output.stderr);
+    let evicted = env.evictions().await;
+    let names: Vec<&str> = evicted.iter().map(AuditEvent::name).collect();
+    assert_eq!(names, ["web", "a-drain"]);
+    env.check(&[own, web]).await;
+}
+
+/// pdb-operator/pdb-operator#81: a pod restarts its group, and the next group waits until it is back.
+#[tokio::test]
+pub(crate) async fn groups_of_a_leader_worker_set_go_one_after_the_other() {
+    let (env, node) = environment_with_node("groups").await;
+    let (ns, other) = (&env.namespace, env.node("b"));
+    NodeFixture::new(&other).create(ns.client()).await.unwrap();
+    let owner = json!([{
+        "apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "name": "m",
+        "uid": "1", "controller": true,
+    }]);
+    let leaders = WorkloadFixture::stateful_set("m", 2);
+    let leaders = leaders.patch(json!({"metadata": {"ownerReferences": owner}}));
+    leaders.create(ns).await.unwrap();
+    let workers = WorkloadFixture::stateful_set("m-1", 1);
+    workers.create(ns).await.unwrap();
+    let sets: Api<StatefulSet> = ns.api();
+    let status = async |name: &str, pods: i32| {
+        let status = json!({"status": {"replicas": pods, "readyReplicas": pods}});
+        let (how, status) = (PatchParams::default(), Patch::Merge(status));
+        sets.patch_status(name, &how, &status).await.unwrap()
+    };
+    let (leaders, workers) = (status("m", 2).await, status("m-1", 1).await);
+    let member = async |name: &str, set: &StatefulSet, group: &str, node: &str| {
+        let labels = json!({
+            "leaderworkerset.sigs.k8s.io/name": "m",
+            "leaderworkerset.sigs.k8s.io/group-index": group,
+        });
+        let pod = PodFixture::new(name).owned_by(set).running_on(node);
+        let pod = pod.patch(json!({"metadata": {"labels": labels}}));
+        pod.create(ns).await.unwrap()
+    };
+    let before = [
+        member("m-0", &leaders, "0", &node).await,
+        member("m-1-1", &workers, "1", &node).await,
+    ];
+    member("m-1", &leaders, "1", &other).await;
+    member("m-0-1", &workers, "0", &other).await;
+    let mut drain = start(&env, &[&node, "--timeout=100s"]);
+    let mut stderr = Stderr::of(&env, &mut drain);
+    let group = "its eviction restarts group 0 of LeaderWorkerSet m";
+    let waits = "waiting for replacements: the implicit budget of";
+    stderr.wait_for(&[group, waits]).await;
+    assert_eq!(env.evictions().await.len(), 1, "{}", stderr.text);
+    member("m-0", &leaders, "0", &other).await;
+    let ((status, _), ()) = tokio::join!(end(&env, drain), stderr.read_to_end());
+    assert_eq!(status, Some(0), "{}", stderr.text);
+    env.check(&before).await;
 }

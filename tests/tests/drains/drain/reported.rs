@@ -1,12 +1,15 @@
 //! What people reported of their drains, each on a cluster that does it: by the command, and as a
 //! NodeMaintenance.
 
+use std::time::Duration;
+
 use http::Method;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::discovery::ApiResource;
 use nodelife_tests::fixture::pod::is_ready;
@@ -17,7 +20,7 @@ use nodelife_tests::proxy::{Fault, FaultRule};
 use nodelife_tests::{AuditEvent, ControlPlane, Identity, Parts, TestNamespace, until};
 use serde_json::{Value, json};
 
-use super::support::{Stderr, TestEnvironment, end, report, start};
+use super::support::{Stderr, TestEnvironment, end, environment_with_node, report, start};
 
 /// Nodes of kwok, for pods of this test alone.
 async fn with_nodes(what: &str, names: &[&str]) -> (TestEnvironment, Vec<String>) {
@@ -39,6 +42,16 @@ async fn add_node(env: &TestEnvironment, node: &str) {
 fn deployment(env: &TestEnvironment, name: &str, replicas: u32) -> WorkloadFixture {
     let pool = json!({"nodeSelector": {"pool": env.namespace.name}});
     WorkloadFixture::deployment(name, replicas).pod_spec(pool)
+}
+
+/// A node with the only pod of a Deployment, and a budget over it.
+async fn with_only_pod(what: &str, name: &str, budget: BudgetFixture) -> (TestEnvironment, String) {
+    let (env, nodes) = with_nodes(what, &["a"]).await;
+    let workload = deployment(&env, name, 1);
+    workload.create_ready(&env.namespace, 1).await.unwrap();
+    budget.create_counted(&env.namespace, 1).await.unwrap();
+    let [node] = nodes.try_into().unwrap();
+    (env, node)
 }
 
 /// Each line is in what the drain said.
@@ -110,11 +123,15 @@ pub(crate) async fn a_spread_that_counts_the_cordoned_node_is_foretold() {
     let pod = planned(&env, node, "web").await;
     let why = pod["unschedulable"].as_str().unwrap();
     assert!(why.contains("topology spread"), "{why}");
-    let before = env.pods_on(node).await;
     let output = env.drain(&[node, "--wait-ready", "--timeout=40s"]).await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
     said(&output, &["topology spread constraints", "is Pending: "]);
-    env.check(&before).await;
+    let both = [node, &nodes[1], "--timeout=20s"];
+    let output = env.drain(&both).await;
+    assert_eq!(output.status, Some(5), "{}", output.stderr);
+    said(&output, &["topology spread constraints"]);
+    env.check_nodes(|node| nodes[..2].iter().any(|one| one == node))
+        .await;
 }
 
 /// bucketeer-io/bucketeer#2609: a percentage, and a Job's pod that the budget selects too.
@@ -152,6 +169,8 @@ pub(crate) async fn a_job_that_spoils_a_budget_is_waited_for() {
         Ok(conditions.find(|one| one.reason == "SyncFailed"))
     })
     .await;
+    let output = env.drain(&[node, "--timeout=10s"]).await;
+    assert_eq!(output.status, Some(5), "{}", output.stderr);
     let mut drain = start(&env, &[node, "--timeout=100s"]);
     let mut stderr = Stderr::of(&env, &mut drain);
     stderr.wait_for(&["without a scale (nightly-"]).await;
@@ -223,8 +242,8 @@ pub(crate) async fn a_pod_that_belongs_to_a_pod_goes_with_it() {
 /// loft-sh/vcluster#273: the pods of a tenant belong to a Service.
 #[tokio::test]
 pub(crate) async fn siblings_of_an_unknown_workload_go_one_after_the_other() {
-    let (env, nodes) = with_nodes("tenant", &["a"]).await;
-    let (ns, node) = (&env.namespace, nodes[0].as_str());
+    let (env, node) = environment_with_node("tenant").await;
+    let ns = &env.namespace;
     let services: Api<Service> = ns.api();
     let service = json!({"metadata": {"name": "v"}, "spec": {"ports": [{"port": 443}]}});
     let service = serde_json::from_value(service).unwrap();
@@ -232,16 +251,26 @@ pub(crate) async fn siblings_of_an_unknown_workload_go_one_after_the_other() {
     let service = service.unwrap();
     for i in 0..4 {
         let pod = PodFixture::new(&format!("shop-{i}")).owned_by(&service);
-        pod.bound_to(node).create(ns).await.unwrap();
+        let pod = pod.spec(json!({"terminationGracePeriodSeconds": 30}));
+        pod.running_on(&node).create(ns).await.unwrap();
     }
-    let before = env.pods_on(node).await;
-    let output = env.drain(&[node, "--timeout=60s"]).await;
-    assert_eq!(output.status, Some(0), "{}", output.stderr);
-    let requests = env.requests().await;
-    let evictions = requests
-        .iter()
-        .filter(|event| event.is("create", "pods/eviction"));
-    assert_eq!(evictions.count(), 4, "{requests:#?}");
+    let before = env.pods_on(&node).await;
+    let drain = start(&env, &[&node, "--timeout=60s"]);
+    for sent in 1..=4 {
+        let goes = until("a pod on its way", async || {
+            let mut pods = env.pods_on(&node).await.into_iter();
+            Ok(pods.find(|pod| pod.metadata.deletion_timestamp.is_some()))
+        })
+        .await;
+        // The others would have followed by now.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(env.evictions().await.len(), sent);
+        let now = DeleteParams::default().grace_period(0);
+        let name = goes.metadata.name.unwrap();
+        env.pods().delete(&name, &now).await.unwrap();
+    }
+    let (status, stderr) = end(&env, drain).await;
+    assert_eq!(status, Some(0), "{stderr}");
     env.check(&before).await;
 }
 
@@ -264,17 +293,11 @@ pub(crate) async fn an_owner_that_is_no_controller_is_named() {
 /// jaseci-labs/jac#7938: a budget that allows the only pod is no protection.
 #[tokio::test]
 pub(crate) async fn the_only_ready_pod_of_a_workload_is_named() {
-    let (env, nodes) = with_nodes("only", &["a"]).await;
-    let (ns, node) = (&env.namespace, nodes[0].as_str());
-    deployment(&env, "shop", 1)
-        .create_ready(ns, 1)
-        .await
-        .unwrap();
-    add_node(&env, &env.node("b")).await;
     let budget = BudgetFixture::max_unavailable("shop", "shop", json!(1));
-    budget.create_counted(ns, 1).await.unwrap();
-    let before = env.pods_on(node).await;
-    let output = env.drain(&[node, "--timeout=60s"]).await;
+    let (env, node) = with_only_pod("only", "shop", budget).await;
+    add_node(&env, &env.node("b")).await;
+    let before = env.pods_on(&node).await;
+    let output = env.drain(&[&node, "--timeout=60s"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     said(&output, &["nothing serves until its replacement is Ready"]);
     env.check(&before).await;
@@ -327,6 +350,12 @@ pub(crate) async fn a_budget_over_an_unknown_operators_deployment_never_allows()
     assert_eq!(output.status, Some(7), "{}", output.stderr);
     said(&output, &["/hello", "never allow"]);
     env.check_nothing_written().await;
+    add_node(&env, &env.node("b")).await;
+    let before = env.pods_on(node).await;
+    let surge = [node, "--surge=restart", "--timeout=100s"];
+    let output = env.drain(&surge).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    env.check(&before).await;
 }
 
 /// openshift/machine-api-operator#1066: two nodes at once would hold each other.
@@ -364,21 +393,34 @@ pub(crate) async fn nodes_that_need_each_other_go_one_after_the_other() {
 pub(crate) async fn a_surge_that_has_no_place_changes_nothing() {
     let (env, _) = with_nodes("no-place", &[]).await;
     let ns = &env.namespace;
-    let node = &*env.node("a");
-    let large = NodeFixture::kwok(node).label("pool", &ns.name);
-    let large = large.allocatable(json!({"cpu": "16", "memory": "8Gi", "pods": "110"}));
-    large.create_schedulable(ns.client()).await.unwrap();
-    let dns = deployment(&env, "dns", 1);
-    let cpu = json!({"requests": {"cpu": "10"}});
-    let large = json!({"containers": [{"name": "main", "image": "i", "resources": cpu}]});
-    dns.pod_spec(large).create_ready(ns, 1).await.unwrap();
+    // Each has room for one of them.
+    let (node, other) = (&*env.node("a"), env.node("b"));
+    for name in [node, &other] {
+        let large = NodeFixture::kwok(name).label("pool", &ns.name);
+        let large = large.allocatable(json!({"cpu": "16", "memory": "8Gi", "pods": "110"}));
+        large.create_schedulable(ns.client()).await.unwrap();
+    }
+    for name in ["dns", "big"] {
+        let large = json!({"containers": [{
+            "name": "main", "image": "i", "resources": {"requests": {"cpu": "10"}},
+        }]});
+        let large = deployment(&env, name, 1).pod_spec(large);
+        large.create_ready(ns, 1).await.unwrap();
+    }
+    let pods = env.pods_on(node).await;
+    let is_here = pods.iter().any(|pod| pod.name_any().starts_with("dns-"));
+    let node = if is_here { node } else { &*other };
     let budget = BudgetFixture::min_available("dns", "dns", json!(1));
     budget.create_counted(ns, 1).await.unwrap();
     for words in [&["--dry-run=client"] as &[&str], &[]] {
         let words = [&[node, "--surge=restart"], words].concat();
         let output = env.drain(&words).await;
         assert_eq!(output.status, Some(7), "{}", output.stderr);
-        said(&output, &["--surge does not help Deployment"]);
+        let against = format!(
+            "--surge does not help Deployment {}/dns: its replacement",
+            ns.name
+        );
+        said(&output, &[&against]);
     }
     env.check_nothing_written().await;
 }
@@ -386,14 +428,9 @@ pub(crate) async fn a_surge_that_has_no_place_changes_nothing() {
 /// kubernetes-sigs/karpenter#3013: the last rollout has not ended.
 #[tokio::test]
 pub(crate) async fn a_surge_into_a_broken_rollout_changes_nothing() {
-    let (env, nodes) = with_nodes("broken", &["a"]).await;
-    let (ns, node) = (&env.namespace, nodes[0].as_str());
-    deployment(&env, "api", 1)
-        .create_ready(ns, 1)
-        .await
-        .unwrap();
     let budget = BudgetFixture::min_available("api", "api", json!(1));
-    budget.create_counted(ns, 1).await.unwrap();
+    let (env, node) = with_only_pod("broken", "api", budget).await;
+    let ns = &env.namespace;
     let deployments: Api<Deployment> = ns.api();
     // Nobody runs the new pod on this node, so that it is never Ready.
     let other = NodeFixture::new(&env.node("b")).label("pool", &ns.name);
@@ -408,7 +445,7 @@ pub(crate) async fn a_surge_into_a_broken_rollout_changes_nothing() {
         Ok(status.filter(|status| status.replicas == Some(2)))
     })
     .await;
-    let output = env.drain(&[node, "--surge=restart"]).await;
+    let output = env.drain(&[&node, "--surge=restart"]).await;
     assert_eq!(output.status, Some(7), "{}", output.stderr);
     let against = format!(
         "--surge does not help Deployment {}/api: its last rollout is not complete",
@@ -448,10 +485,97 @@ pub(crate) async fn a_webhook_that_will_allow_soon_is_asked_again() {
         };
         let proxy = env.go_through_proxy();
         let rule = FaultRule::new(fault).method(Method::POST).path("/eviction");
-        proxy.fault(rule.times(2));
+        // What denies is asked again as long as the drain may take.
+        proxy.fault(rule.times(if status == 403 { 4 } else { 2 }));
         let output = env.drain(&[&node, "--timeout=100s"]).await;
         assert_eq!(output.status, Some(0), "{}", output.stderr);
         said(&output, &["zone b is down"]);
         env.check(&before).await;
     }
+}
+
+/// openshift/machine-api-operator#1066: what goes from either node has no place, and holds the other.
+#[tokio::test]
+pub(crate) async fn one_of_two_nodes_that_hold_each_other_is_finished() {
+    let (env, nodes) = with_nodes("holding", &["a", "b", "c"]).await;
+    let ns = &env.namespace;
+    for app in ["x", "y"] {
+        let apart = json!({"affinity": {"podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [{
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchLabels": {"app": app}},
+            }],
+        }}});
+        let workload = deployment(&env, app, 3).pod_spec(apart);
+        workload.create_ready(ns, 3).await.unwrap();
+        let budget = BudgetFixture::max_unavailable(app, app, json!(1));
+        budget.create_counted(ns, 3).await.unwrap();
+    }
+    let both = &nodes[..2];
+    let (first, second) = (&*both[0], &*both[1]);
+    let words = [
+        first,
+        second,
+        "--concurrency=2",
+        "--timeout=40s",
+        "-o",
+        "json",
+    ];
+    let output = env.drain(&words).await;
+    assert_eq!(output.status, Some(5), "{}", output.stderr);
+    said(&output, &["one node is drained at a time"]);
+    let report = env.report(&output).await;
+    let drained = both.iter().filter(|node| report.is_drained(node)).count();
+    assert_eq!(drained, 1, "{}", output.stderr);
+    env.check_nodes(|node| both.iter().any(|one| one == node))
+        .await;
+}
+
+/// Longhorn takes the budget of its csi-attacher away when no volume is attached any more.
+#[tokio::test]
+pub(crate) async fn a_budget_that_longhorn_lifts_is_waited_for() {
+    let (env, nodes) = with_nodes("attacher", &["a"]).await;
+    let (ns, node) = (&env.namespace, nodes[0].as_str());
+    let writer = deployment(&env, "writer", 1);
+    writer.create_ready(ns, 1).await.unwrap();
+    let labels = json!({"longhorn.io/managed-by": "longhorn-manager"});
+    let attacher = deployment(&env, "csi-attacher", 1);
+    let attacher = attacher.patch(json!({"spec": {"template": {"metadata": {"labels": labels}}}}));
+    attacher.create_ready(ns, 1).await.unwrap();
+    let budget = BudgetFixture::min_available("csi-attacher", "csi-attacher", json!(1));
+    budget.create_counted(ns, 1).await.unwrap();
+    let before = env.pods_on(node).await;
+    let drain = start(&env, &[node, "--timeout=60s"]);
+    until("the writer gone from a cordoned node", async || {
+        let pods = env.pods_on(node).await;
+        let is_used = pods.iter().any(|pod| pod.name_any().starts_with("writer-"));
+        Ok((env.is_cordoned(node).await && !is_used).then_some(()))
+    })
+    .await;
+    let budgets: Api<PodDisruptionBudget> = ns.api();
+    let how = DeleteParams::default();
+    budgets.delete("csi-attacher", &how).await.unwrap();
+    let (status, stderr) = end(&env, drain).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    env.check(&before).await;
+}
+
+/// A rollout moves no pod that is bound to its node.
+#[tokio::test]
+pub(crate) async fn a_surge_of_a_pod_that_is_bound_to_its_node_changes_nothing() {
+    let (env, nodes) = with_nodes("bound", &["a", "b"]).await;
+    let (ns, node) = (&env.namespace, nodes[0].as_str());
+    let own = json!({"nodeSelector": {"kubernetes.io/hostname": node}});
+    let web = deployment(&env, "web", 1).pod_spec(own);
+    web.create_ready(ns, 1).await.unwrap();
+    let budget = BudgetFixture::min_available("web", "web", json!(1));
+    budget.create_counted(ns, 1).await.unwrap();
+    let output = env.drain(&[node, "--surge=restart"]).await;
+    assert_eq!(output.status, Some(7), "{}", output.stderr);
+    let against = format!(
+        "--surge does not help Deployment {}/web: its replacement",
+        ns.name
+    );
+    said(&output, &[&against, "excluded by its node selector"]);
+    env.check_nothing_written().await;
 }

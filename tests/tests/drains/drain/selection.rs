@@ -284,7 +284,7 @@ pub(crate) async fn an_overdue_pod_is_skipped_on_request() {
         .unwrap();
     let now = DeleteParams::default().grace_period(0);
     env.pods().delete("old", &now).await.unwrap();
-    let patient = env.drain(&[&node, "--force", "--timeout=3s"]).await;
+    let patient = env.drain(&[&node, "--force", "--timeout=10s"]).await;
     assert_eq!(patient.status, Some(6), "{}", patient.stderr);
     let flag = "--skip-wait-for-delete-timeout=1";
     let output = env.drain(&[&node, "--force", flag]).await;

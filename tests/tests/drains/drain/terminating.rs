@@ -32,7 +32,7 @@ pub(crate) async fn a_shorter_grace_period_is_sent_to_terminating_pods() {
     let delete = DeleteParams::default();
     env.pods().delete("web", &delete).await.unwrap();
     let output = env
-        .drain(&[&node, "--force", "--grace-period=30", "--timeout=3s"])
+        .drain(&[&node, "--force", "--grace-period=30", "--timeout=10s"])
         .await;
     assert_eq!(output.status, Some(6), "{}", output.stderr);
     let left = env.pods().get("web").await.unwrap().metadata;

@@ -100,9 +100,15 @@ run! {
         nodes_that_need_each_other_go_one_after_the_other,
         a_surge_that_has_no_place_changes_nothing,
         a_surge_into_a_broken_rollout_changes_nothing,
-        a_webhook_that_will_allow_soon_is_asked_again;
+        a_webhook_that_will_allow_soon_is_asked_again,
+        one_of_two_nodes_that_hold_each_other_is_finished,
+        a_budget_that_longhorn_lifts_is_waited_for,
+        a_surge_of_a_pod_that_is_bound_to_its_node_changes_nothing;
     consequences: []
-        the_last_ready_pod_stays_while_a_quota_refuses_replacements;
+        the_last_ready_pod_stays_while_a_quota_refuses_replacements,
+        a_stateful_set_that_a_quota_refuses_replacements_is_named,
+        the_last_endpoint_of_a_webhook_is_evicted_after_all_others,
+        groups_of_a_leader_worker_set_go_one_after_the_other;
     returning: [a_pod_that_tolerates_the_cordon_is_evicted_once]
         a_pod_whose_template_names_the_node_is_evicted_once,
         pods_of_a_daemon_set_created_meanwhile_stay;

@@ -147,3 +147,39 @@ async fn a_maintenance_is_told_by_events_and_metrics_and_goes_after_its_time() {
     ];
     assert_eq!(reasons, expected);
 }
+
+/// An object that somebody made without the command, which would have refused it.
+#[tokio::test]
+async fn a_refused_maintenance_says_why_wherever_it_is_looked_at() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "refused").await.unwrap();
+    let node = NodeFixture::kwok("x").label("only", "x");
+    node.create_schedulable(&scene.admin).await.unwrap();
+    WorkloadFixture::deployment("web", 1)
+        .pod_spec(json!({"nodeSelector": {"only": "x"}}))
+        .create_ready(&namespace, 1)
+        .await
+        .unwrap();
+    let never = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}});
+    scene.budget(&namespace, "web", never).await;
+    let controller = scene.start("one");
+    scene.create("refused", &json!({"nodes": ["x"]})).await;
+    let budget = format!("budget {}/web (minAvailable: 1)", namespace.name);
+    let why = format!("{budget} needs 1 healthy pod of 1: it can never allow an eviction");
+    let told = scene.wait_for("refused", "Blocked", "Impossible").await;
+    assert!(told.contains(&why), "{told}");
+    let status = scene.status("refused").await.unwrap();
+    assert_eq!(status["exitStatus"], 7, "{status:#}");
+    let node = status["nodes"][0]["message"].as_str().unwrap();
+    assert!(node.contains(&why), "{status:#}");
+    let described = ["maintenance", "describe", "refused"];
+    let described = scene.nodelife(&described).await;
+    assert!(described.stdout.contains(&why), "{}", described.stdout);
+    let watched = scene.nodelife(&["maintenance", "watch", "refused"]).await;
+    assert_eq!(watched.status, Some(7), "{}", watched.stderr);
+    assert!(watched.stderr.contains(&why), "{}", watched.stderr);
+    assert!(!scene.is_cordoned("x").await);
+    scene.cancel("refused").await;
+    controller.terminate(TIMEOUT).await.unwrap();
+}

@@ -46,7 +46,9 @@ async fn pods_of_all_manners_are_drained_as_planned() {
 
     let words = ["drain", &scene.node.name, "--delete-emptydir-data"];
     let plan = estimated_plan(cluster, &words).await;
-    let words = [&["nodelife"], &words[..], &["--output=json"]].concat();
+    // It ends, and names the pods, before kubectl's own limit.
+    let more = ["--output=json", "--timeout=4m"];
+    let words = [&["nodelife"], &words[..], &more].concat();
     let report = kubectl(cluster).run(words).await.unwrap();
     assert_eq!(report.status, Some(0), "{report:?}");
     took_as_long_as_planned(&plan, &serde_json::from_str(&report.stdout).unwrap());

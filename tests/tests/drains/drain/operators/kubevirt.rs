@@ -61,6 +61,27 @@ fn target() -> Value {
     target
 }
 
+fn migrated_in_vain() -> Scene {
+    Scene::new(
+        "a machine whose migrations fail again and again",
+        machine(
+            "LiveMigrate",
+            json!({"status": {"evacuationNodeName": "$a$", "migrationState": {
+                "failed": true, "failureReason": "no suitable target: CPU model mismatch",
+            }}}),
+            &["x", "y", "z"].map(|name| {
+                let mut failed = migration("Failed");
+                failed["metadata"]["name"] = json!(format!("kubevirt-evacuation-{name}"));
+                failed
+            }),
+        ),
+        Expect::Stays(
+            "3 migrations of VirtualMachineInstance $ns/vm failed, the last: no suitable target: \
+             CPU model mismatch",
+        ),
+    )
+}
+
 pub(super) fn scenes() -> Vec<Scene> {
     vec![
         Scene::new(
@@ -103,6 +124,7 @@ pub(super) fn scenes() -> Vec<Scene> {
                  (spec.configuration.migrations of KubeVirt limits them)",
             ),
         ),
+        migrated_in_vain(),
         Scene::new(
             "a machine whose migration failed",
             machine(

@@ -68,6 +68,14 @@ async fn reconcile(world: &World<'_>, machine: &Value) {
     if pods.iter().any(|pod| pod["status"]["phase"] == "Pending") {
         return;
     }
+    // As often as that, the next one fails as well.
+    let migrations = world.list("VirtualMachineInstanceMigration").await;
+    let failed = migrations
+        .iter()
+        .filter(|one| one["status"]["phase"] == "Failed");
+    if failed.count() >= 3 {
+        return;
+    }
     let moved =
         json!({"status": {"nodeName": format!("{}-b", world.ns.name), "evacuationNodeName": null}});
     world.patch("VirtualMachineInstance", name, moved).await;

@@ -36,6 +36,8 @@ pub(in crate::drain) struct TestEnvironment {
     kubeconfig: PathBuf,
     /// Whom the drains act as, where that is somebody of this test alone.
     user: Option<String>,
+    /// What that user shows, if not a certificate.
+    token: Option<String>,
     /// How long the audit log was before.
     before: u64,
     /// Of the namespace, where the disruption controller counts.
@@ -119,6 +121,7 @@ impl TestEnvironment {
             plane,
             kubeconfig: plane.kubeconfig_file(&Identity::Admin).unwrap(),
             user: None,
+            token: None,
             before: plane.audit_position().unwrap(),
             namespace,
             controller: OnceLock::new(),
@@ -146,6 +149,9 @@ impl TestEnvironment {
 
     /// Whom the drains act as.
     fn identity(&self) -> Identity {
+        if let Some(token) = self.token.clone() {
+            return Identity::Token(token);
+        }
         let Some(name) = self.user.clone() else {
             return Identity::Admin;
         };

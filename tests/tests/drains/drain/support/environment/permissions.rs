@@ -1,6 +1,7 @@
 //! Whom the drains of a test act as, and what that user may do.
 
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use kube::api::PostParams;
 use kube::{Api, Client};
@@ -70,6 +71,29 @@ impl TestEnvironment {
     pub(in crate::drain) async fn act_in_namespace(&mut self, permissions: &[Permission]) {
         let namespace = format!("--namespace={}", self.namespace.name);
         self.act(permissions, Some(&namespace)).await;
+    }
+
+    /// Drains with the token of this pod, which may do everything.
+    pub(in crate::drain) async fn act_as(&mut self, pod: &Pod) {
+        let (ns, meta) = (self.namespace.name.clone(), &pod.metadata);
+        let kubectl = Kubectl::new(self.plane, &Identity::Admin).unwrap();
+        let (binding, account) = (
+            format!("{ns}-own"),
+            format!("--serviceaccount={ns}:default"),
+        );
+        let admin = "--clusterrole=cluster-admin";
+        let bind = ["create", "clusterrolebinding", &binding, admin, &account];
+        kubectl.run(bind).await.unwrap().success().unwrap();
+        let user = format!("system:serviceaccount:{ns}:default");
+        wait_until_allowed(self.namespace.client(), &user, "cluster-admin", None).await;
+        let name = format!("--bound-object-name={}", meta.name.as_deref().unwrap());
+        let uid = format!("--bound-object-uid={}", meta.uid.as_deref().unwrap());
+        let kind = "--bound-object-kind=Pod";
+        let token = ["create", "token", "default", "-n", &ns, kind, &name, &uid];
+        let token = kubectl.run(token).await.unwrap().success().unwrap();
+        self.token = Some(token.trim().to_owned());
+        self.user = Some(user);
+        self.kubeconfig = self.plane.kubeconfig_file(&self.identity()).unwrap();
     }
 
     /// The namespace of the locks, which not everybody may create.

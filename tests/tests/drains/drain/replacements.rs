@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use super::consequences::allow_pods;
 use super::support::{TestEnvironment, end_plane, report};
 
-/// What keeps controllers from making pods.
+/// Whether controllers can make pods.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Hindrance {
-    None,
+enum PodCreation {
+    Allowed,
     /// A quota of no pods.
     Quota,
     /// A quota of as many pods as there are.
@@ -32,16 +32,16 @@ enum Hindrance {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Bound {
+enum Budget {
     None,
-    One,
-    Quarter,
-    Never,
+    AllowsOne,
+    AllowsQuarter,
+    NeverAllows,
 }
 
 /// Where its pods may be.
 #[derive(Clone, Copy, Debug)]
-enum Rule {
+enum Placement {
     None,
     Spread,
     Apart,
@@ -50,36 +50,41 @@ enum Rule {
 }
 
 #[derive(Clone, Debug)]
-struct Hosted {
+struct Workload {
     is_set: bool,
     replicas: u32,
-    rule: Rule,
-    bound: Bound,
+    placement: Placement,
+    budget: Budget,
 }
 
-fn hosted() -> impl Strategy<Value = (Hindrance, Vec<Hosted>)> {
-    let hindrance = select(vec![
-        Hindrance::None,
-        Hindrance::Quota,
-        Hindrance::FullQuota,
-        Hindrance::Webhook,
+fn cluster() -> impl Strategy<Value = (PodCreation, Vec<Workload>)> {
+    let creation = select(vec![
+        PodCreation::Allowed,
+        PodCreation::Quota,
+        PodCreation::FullQuota,
+        PodCreation::Webhook,
     ]);
-    let rule = select(vec![Rule::None, Rule::Spread, Rule::Apart, Rule::Pinned]);
-    let bounds = vec![
-        Bound::None,
-        Bound::None,
-        Bound::One,
-        Bound::Quarter,
-        Bound::Never,
+    let placement = select(vec![
+        Placement::None,
+        Placement::Spread,
+        Placement::Apart,
+        Placement::Pinned,
+    ]);
+    let budgets = vec![
+        Budget::None,
+        Budget::None,
+        Budget::AllowsOne,
+        Budget::AllowsQuarter,
+        Budget::NeverAllows,
     ];
-    let one = (any::<bool>(), 2..4u32, rule, select(bounds));
-    let one = one.prop_map(|(is_set, replicas, rule, bound)| Hosted {
+    let one = (any::<bool>(), 2..4u32, placement, select(budgets));
+    let one = one.prop_map(|(is_set, replicas, placement, budget)| Workload {
         is_set,
         replicas,
-        rule,
-        bound,
+        placement,
+        budget,
     });
-    (hindrance, prop::collection::vec(one, 1..4))
+    (creation, prop::collection::vec(one, 1..4))
 }
 
 /// Over generated clusters: no workload is without a Ready pod because of a drain, and what holds up a drain
@@ -87,12 +92,12 @@ fn hosted() -> impl Strategy<Value = (Hindrance, Vec<Hosted>)> {
 #[tokio::test]
 async fn every_wait_names_what_has_to_change() {
     let count = seed::number("NODELIFE_CASES", 6, 12);
-    let clusters = seed::draw(count, &hosted());
+    let clusters = seed::draw(count, &cluster());
     let plane = ControlPlane::options().with_everything().start();
     let plane: &'static ControlPlane = Box::leak(Box::new(plane.await.unwrap()));
     let ends = clusters
         .iter()
-        .map(|(hindrance, all)| waits(plane, *hindrance, all));
+        .map(|(creation, all)| waits(plane, *creation, all));
     let ends: Vec<i32> = stream::iter(ends).buffer_unordered(6).collect().await;
     end_plane(plane).await;
     let mut counts: BTreeMap<i32, usize> = BTreeMap::new();
@@ -103,7 +108,7 @@ async fn every_wait_names_what_has_to_change() {
 }
 
 /// Drains the first node, and the status.
-async fn waits(plane: &'static ControlPlane, hindrance: Hindrance, all: &[Hosted]) -> i32 {
+async fn waits(plane: &'static ControlPlane, creation: PodCreation, all: &[Workload]) -> i32 {
     let env = TestEnvironment::owning(plane, "waits").await;
     let ns = &env.namespace;
     let client = ns.client();
@@ -114,35 +119,38 @@ async fn waits(plane: &'static ControlPlane, hindrance: Hindrance, all: &[Hosted
         node.create_schedulable(client).await.unwrap();
     }
     let mut made = 0;
-    for (i, hosted) in all.iter().enumerate() {
-        host(&env, &format!("w{i}"), hosted, node).await;
-        made += hosted.replicas as usize;
+    for (i, workload) in all.iter().enumerate() {
+        create(&env, &format!("w{i}"), workload, node).await;
+        made += workload.replicas as usize;
     }
-    hinder(&env, hindrance, made).await;
+    keep_from_creating(&env, creation, made).await;
     let before = env.pods_on(node).await;
     let (output, least) = watched(&env, node, all.len()).await;
     let told = format!(
-        "{hindrance:?} {all:#?}\n{}\n{}",
+        "{creation:?} {all:#?}\n{}\n{}",
         output.stderr, output.stdout
     );
-    for (i, hosted) in all.iter().enumerate() {
+    for (i, workload) in all.iter().enumerate() {
         // What no other node may run has no other way, but for one whose pods cannot be made either.
-        let goes = matches!(hosted.rule, Rule::Pinned) && hindrance == Hindrance::None;
+        let goes =
+            matches!(workload.placement, Placement::Pinned) && creation == PodCreation::Allowed;
         let ready = least.get(&format!("w{i}")).is_none_or(|ready| *ready > 0);
         assert!(goes || ready, "{least:?}: {told}");
     }
     let status = output.status.unwrap();
     match status {
         0 => {}
-        5 => names_causes(&report(&output), hindrance, &ns.name, &told),
+        5 => names_causes(&report(&output), creation, &ns.name, &told),
         7 => {
-            let never = all.iter().any(|one| matches!(one.bound, Bound::Never));
+            let never = all
+                .iter()
+                .any(|one| matches!(one.budget, Budget::NeverAllows));
             assert!(never && output.stderr.contains("budget"), "{told}");
         }
         _ => panic!("{told}"),
     }
     env.check(&before).await;
-    if hindrance == Hindrance::Webhook {
+    if creation == PodCreation::Webhook {
         let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
         let how = DeleteParams::default();
         webhooks.delete(&ns.name, &how).await.unwrap();
@@ -155,52 +163,52 @@ async fn waits(plane: &'static ControlPlane, hindrance: Hindrance, all: &[Hosted
 }
 
 /// Its pods, and its budget.
-async fn host(env: &TestEnvironment, name: &str, hosted: &Hosted, node: &str) {
+async fn create(env: &TestEnvironment, name: &str, workload: &Workload, node: &str) {
     let ns = &env.namespace;
     let selector = json!({"labelSelector": {"matchLabels": {"app": name}},
         "topologyKey": "kubernetes.io/hostname"});
     let mut spec = json!({"nodeSelector": {"pool": ns.name}});
-    match hosted.rule {
-        Rule::None => {}
-        Rule::Spread => {
+    match workload.placement {
+        Placement::None => {}
+        Placement::Spread => {
             let mut spread = selector;
             spread["maxSkew"] = json!(1);
             spread["whenUnsatisfiable"] = json!("DoNotSchedule");
             spec["topologySpreadConstraints"] = json!([spread]);
         }
-        Rule::Apart => {
+        Placement::Apart => {
             let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": [selector]});
             spec["affinity"] = json!({"podAntiAffinity": required});
         }
-        Rule::Pinned => spec["nodeSelector"]["kubernetes.io/hostname"] = json!(node),
+        Placement::Pinned => spec["nodeSelector"]["kubernetes.io/hostname"] = json!(node),
     }
-    let workload = if hosted.is_set {
-        WorkloadFixture::stateful_set(name, hosted.replicas)
+    let fixture = if workload.is_set {
+        WorkloadFixture::stateful_set(name, workload.replicas)
     } else {
-        WorkloadFixture::deployment(name, hosted.replicas)
+        WorkloadFixture::deployment(name, workload.replicas)
     };
-    let replicas = hosted.replicas as usize;
-    let workload = workload.pod_spec(spec);
-    workload.create_ready(ns, replicas).await.unwrap();
-    let budget = match hosted.bound {
-        Bound::None => return,
-        Bound::One => BudgetFixture::max_unavailable(name, name, json!(1)),
-        Bound::Quarter => BudgetFixture::max_unavailable(name, name, json!("25%")),
-        Bound::Never => BudgetFixture::min_available(name, name, json!("100%")),
+    let replicas = workload.replicas as usize;
+    let fixture = fixture.pod_spec(spec);
+    fixture.create_ready(ns, replicas).await.unwrap();
+    let budget = match workload.budget {
+        Budget::None => return,
+        Budget::AllowsOne => BudgetFixture::max_unavailable(name, name, json!(1)),
+        Budget::AllowsQuarter => BudgetFixture::max_unavailable(name, name, json!("25%")),
+        Budget::NeverAllows => BudgetFixture::min_available(name, name, json!("100%")),
     };
-    let healthy = i32::try_from(hosted.replicas).unwrap();
+    let healthy = i32::try_from(workload.replicas).unwrap();
     budget.create_counted(ns, healthy).await.unwrap();
 }
 
 /// Keeps controllers from making pods.
-async fn hinder(env: &TestEnvironment, hindrance: Hindrance, made: usize) {
+async fn keep_from_creating(env: &TestEnvironment, creation: PodCreation, made: usize) {
     let ns = &env.namespace;
     let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(ns.client().clone());
-    match hindrance {
-        Hindrance::None => {}
-        Hindrance::Quota => allow_pods(env, 0).await,
-        Hindrance::FullQuota => allow_pods(env, made).await,
-        Hindrance::Webhook => {
+    match creation {
+        PodCreation::Allowed => {}
+        PodCreation::Quota => allow_pods(env, 0).await,
+        PodCreation::FullQuota => allow_pods(env, made).await,
+        PodCreation::Webhook => {
             let webhook = json!({
                 "metadata": {"name": ns.name},
                 "webhooks": [{
@@ -252,17 +260,17 @@ async fn watched(
 }
 
 /// The object that has to change is in what is said of each pod that is blocked.
-fn names_causes(report: &Value, hindrance: Hindrance, namespace: &str, told: &str) {
+fn names_causes(report: &Value, creation: PodCreation, namespace: &str, told: &str) {
     for pod in report["pods"].as_array().unwrap() {
         if pod["outcome"] != "blocked" {
             continue;
         }
         let reason = pod["reason"].as_str().unwrap();
         let budget = format!("budget {namespace}/w");
-        let made = match hindrance {
-            Hindrance::None | Hindrance::FullQuota => "is Pending: 0/",
-            Hindrance::Quota => "exceeded quota: q",
-            Hindrance::Webhook => "closed.policy.test",
+        let made = match creation {
+            PodCreation::Allowed | PodCreation::FullQuota => "is Pending: 0/",
+            PodCreation::Quota => "exceeded quota: q",
+            PodCreation::Webhook => "closed.policy.test",
         };
         let is_named = reason.contains(&budget) || reason.contains("is Pending: 0/");
         assert!(is_named || reason.contains(made), "{reason:?}: {told}");
