@@ -202,7 +202,7 @@ impl Placed {
 #[tokio::test]
 async fn the_plan_foretells_what_the_scheduler_does() {
     const AT_ONCE: usize = 6;
-    let count = seed::number("NODELIFE_CASES", 12, 24);
+    let count = seed::number("NODELIFE_CASES", 12, 12);
     let clusters = seed::draw(count, &cluster());
     // So many nodes would delay the heartbeats of the others of a shared control plane.
     let plane = ControlPlane::options().with_everything().start();

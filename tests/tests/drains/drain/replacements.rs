@@ -91,7 +91,7 @@ fn cluster() -> impl Strategy<Value = (PodCreation, Vec<Workload>)> {
 /// is named.
 #[tokio::test]
 async fn every_wait_names_what_has_to_change() {
-    let count = seed::number("NODELIFE_CASES", 6, 12);
+    let count = seed::number("NODELIFE_CASES", 6, 6);
     let clusters = seed::draw(count, &cluster());
     let plane = ControlPlane::options().with_everything().start();
     let plane: &'static ControlPlane = Box::leak(Box::new(plane.await.unwrap()));

@@ -83,7 +83,7 @@ fn rounds(count: usize) -> Vec<Vec<Disturbance>> {
 
 #[tokio::test]
 async fn others_disturb_only_what_they_touch() {
-    let rounds = rounds(seed::number("NODELIFE_CASES", PER_ROUND, 20));
+    let rounds = rounds(seed::number("NODELIFE_CASES", PER_ROUND, 10));
     join_all(rounds.chunks(PER_LANE / PER_ROUND).map(lane)).await;
     println!("{} rounds of {PER_ROUND} disturbances", rounds.len());
 }

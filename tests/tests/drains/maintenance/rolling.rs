@@ -151,7 +151,7 @@ async fn record(nodes: Api<Node>, cordons: Arc<Mutex<Cordons>>) {
 
 #[tokio::test]
 async fn what_holds_between_nodes_holds_wherever_a_leader_ends() {
-    let rounds = rounds(seed::number("NODELIFE_CASES", 4, 20));
+    let rounds = rounds(seed::number("NODELIFE_CASES", 4, 8));
     let lanes = rounds.chunks(PER_LANE / 2).map(lane);
     let strikes: usize = join_all(lanes).await.into_iter().sum();
     println!(
