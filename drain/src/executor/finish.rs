@@ -28,7 +28,7 @@ impl Executor<'_> {
                 phase,
                 NodePhase::Left(NodeLoss::Deleted | NodeLoss::Recreated)
             );
-            if !is_gone && !self.machine.is_drained(node) {
+            if !is_gone && self.machine.had_turn(node) && !self.machine.is_drained(node) {
                 self.events
                     .record(node, EventReason::STOPPED, "", "not drained");
             }

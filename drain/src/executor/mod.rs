@@ -184,8 +184,11 @@ impl<'a> Executor<'a> {
             },
             async {
                 let forgotten = forget_waiting(&self.cluster, &self.marked);
-                let _ = tokio::time::timeout(timeout, forgotten).await;
-                lock.release(timeout).await
+                let forgotten = tokio::time::timeout(timeout, forgotten).await;
+                // By the lock of a maintenance the controller sees that something is left.
+                if forgotten.is_ok() || self.request.journal.is_none() {
+                    lock.release(timeout).await;
+                }
             },
         );
         ended

@@ -64,23 +64,23 @@ pub(crate) struct DrainArgs {
     #[arg(long, default_value = "10m", value_parser = time_limit, value_name = "DURATION")]
     pub(crate) gate_timeout: Duration,
     /// Uncordon the nodes instead, but only those that a nodelife drain cordoned
-    #[arg(long, conflicts_with_all = ["output", "events", "files", "undo_on_failure"])]
+    #[arg(long, conflicts_with_all = ["output", "events", "files", "at", "undo_on_failure"])]
     pub(crate) undo: bool,
     /// Take the nodes over from another drain that holds their lock, or drain without the right to
     /// lock them
-    #[arg(long, conflicts_with = "files")]
+    #[arg(long, conflicts_with_all = ["files", "at"])]
     pub(crate) break_lock: bool,
     /// Print each change of a pod or a node, and the end, to stdout, one JSON object per line
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["output", "dry_run"])]
     pub(crate) events: Option<EventFormat>,
     /// Do nothing that this plan does not, which --dry-run -o json wrote; refuse if more would be
     /// done now
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["undo", "files"])]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["undo", "files", "at"])]
     pub(crate) plan: Option<PathBuf>,
     /// Let the controller in the cluster drain: create a NodeMaintenance, of this name if one is
     /// given, and exit
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "", value_name = "NAME",
-          conflicts_with_all = ["undo", "files", "dry_run", "output", "events", "break_lock"])]
+          conflicts_with_all = ["undo", "files", "at", "dry_run", "output", "events", "break_lock"])]
     pub(crate) detach: Option<String>,
     /// Accepted for compatibility with kubectl; no effect: DaemonSet pods are left alone
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true",

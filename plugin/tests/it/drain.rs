@@ -210,3 +210,13 @@ fn a_plan_that_a_budget_blocks_ends_as_its_drain() {
         assert!(output.contains("waits for budget shop/web"), "{output}");
     }
 }
+
+/// The time of a snapshot is no time of a drain.
+#[test]
+fn a_time_without_files_is_refused() {
+    for flag in ["--detach=sat", "--undo", "--break-lock", "--plan=plan.json"] {
+        let text = run(&["drain", "old", flag, "--at", "2026-11-28T22:00:00Z"]);
+        let is_told = text.starts_with("status: 2") && text.contains("--at");
+        assert!(is_told, "{flag}: {text}");
+    }
+}

@@ -10,13 +10,16 @@ use nodelife_core::node_maintenance::{
 use nodelife_core::text::Str;
 use nodelife_drain::{Drain, DrainStatus};
 use tokio::sync::{mpsc, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 
 use super::super::reporter::{PERIOD, StatusReporter, View};
 use super::super::reservations::{Limits, Reservation};
 use super::super::status::{count_nodes, reason, set_condition};
 use super::journal::{Begins, note_begins};
 use super::{Next, Seen, Worker};
+
+/// How often it is looked whether somebody has uncordoned a drained node.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// How long the state is not written again: an API server that takes long has enough to do.
 fn pause_after(write: Duration) -> Duration {
@@ -58,11 +61,14 @@ impl Worker {
             };
             let writes = async {
                 let mut asked: Vec<Begins> = Vec::new();
+                let mut looks = tokio::time::interval(LOOK);
+                looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 loop {
                     if asked.is_empty() {
                         tokio::select! {
                             shown = view.changed() => if shown.is_err() { break },
                             told = changes.changed() => if told.is_err() { break },
+                            _ = looks.tick() => {}
                             Some(ask) = begins.recv() => asked.push(ask),
                         }
                     }
@@ -77,6 +83,7 @@ impl Worker {
                         note_begins(&mut status, node, &ready, now);
                     }
                     note_limit(&mut status, &self.reservation, limits, now);
+                    self.tell_uncordoned(&mut status);
                     let begun = Instant::now();
                     match self.write(status).await {
                         // Who does not listen has ended.

@@ -45,6 +45,8 @@ pub(in crate::maintenance) type Seen = Option<NodeMaintenance>;
 /// How long what failed, or was refused, waits until it is tried again: this long first, and at most.
 const RETRY: Duration = Duration::from_secs(5);
 const MAX_RETRY: Duration = Duration::from_mins(5);
+/// The part of a wait by which it may be longer, so that objects do not look at the same time.
+const JITTER: f64 = 0.4;
 
 /// For so long a worker waits for the list of nodes before it says so.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -260,11 +262,9 @@ impl Worker {
     /// Looks again after a while: the longer, the more often that came to nothing. Many objects that fail
     /// for one reason do not all come back at once.
     fn later(&mut self) -> Next {
-        let wait = RETRY
-            .saturating_mul(1 << self.retries.min(6))
-            .min(MAX_RETRY);
+        let wait = pause(self.retries, fastrand::f64());
         self.retries += 1;
-        Next::After(wait.mul_f64(fastrand::f64().mul_add(0.4, 0.8)))
+        Next::After(wait)
     }
 
     /// How long the object is kept from now on, if it has ended and is not kept for good.
@@ -570,4 +570,23 @@ impl Worker {
 
 fn version(object: &NodeMaintenance) -> Option<u64> {
     object.metadata.resource_version.parse().ok()
+}
+
+/// How long the look after this many in a row waits; `share`: of the jitter, from 0 to 1.
+fn pause(retries: u32, share: f64) -> Duration {
+    let most = MAX_RETRY.mul_f64(1.0 / (1.0 + JITTER));
+    let wait = RETRY.saturating_mul(1 << retries.min(6)).min(most);
+    wait.mul_f64(share.mul_add(JITTER, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_is_looked_at_less_and_less_often() {
+        assert_eq!(pause(0, 0.0), RETRY);
+        assert!(pause(0, 1.0) < pause(1, 0.0));
+        assert!(pause(40, 0.0) < pause(40, 1.0) && pause(40, 1.0) <= MAX_RETRY);
+    }
 }

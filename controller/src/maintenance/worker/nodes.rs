@@ -79,8 +79,14 @@ impl Worker {
 
     /// Tells of drained nodes that somebody has uncordoned: pods come to them.
     pub(super) async fn note_uncordoned(&mut self) -> anyhow::Result<()> {
-        const SHOWN: usize = 10;
         let mut status = self.object.status.clone();
+        self.tell_uncordoned(&mut status);
+        self.write(status).await
+    }
+
+    /// The same in a status that is about to be written.
+    pub(super) fn tell_uncordoned(&self, status: &mut MaintenanceStatus) {
+        const SHOWN: usize = 10;
         let names = {
             let known = self.reservation.reservations.known();
             let nodes = status.nodes.iter();
@@ -90,7 +96,7 @@ impl Worker {
         };
         let holds = names.is_empty();
         if holds && status.condition(condition::CORDONED).is_none() {
-            return Ok(());
+            return;
         }
         let text = format!("somebody uncordoned {names}: pods come to them");
         let why = if holds {
@@ -99,8 +105,7 @@ impl Worker {
             ("Uncordoned", text.as_str())
         };
         let now = self.cluster.clock().now();
-        set_condition(&mut status, (condition::CORDONED, holds), why, now);
-        self.write(status).await
+        set_condition(status, (condition::CORDONED, holds), why, now);
     }
 }
 
