@@ -336,3 +336,24 @@ pub(crate) async fn an_aborted_drain_leaves_an_event() {
     assert!(!events.contains(&"Drained".to_owned()), "{events:?}");
     env.check(&[pod]).await;
 }
+
+/// A node whose turn had not come has no Event of a drain.
+#[tokio::test]
+async fn a_node_that_was_not_begun_has_no_event() {
+    let (env, node) = environment_with_node("not-begun").await;
+    let second = env.node("b");
+    let fixture = NodeFixture::new(&second);
+    fixture.create(env.namespace.client()).await.unwrap();
+    let pod = blocked_pod(&env, &node).await;
+    let words = [&*node, &*second, "--force", "--timeout=4s"];
+    let output = env.drain(&words).await;
+    assert_eq!(output.status, Some(5), "{}", output.stderr);
+    until("the event", async || {
+        let events = events_on(&env, &node).await;
+        let mut reasons = events.iter().map(|(_, reason, _)| reason);
+        Ok(reasons.any(|one| one == "DrainStopped").then_some(()))
+    })
+    .await;
+    assert!(events_on(&env, &second).await.is_empty());
+    env.check(&[pod]).await;
+}

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
 use serde_json::json;
@@ -162,5 +162,48 @@ async fn conditions_follow_the_drain_of_a_blocked_node() {
     .unwrap();
     scene.cancel("held").await;
     scene.are_given_back(&before).await;
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+/// Its machine was replaced by one of another name.
+#[tokio::test]
+async fn a_node_that_is_gone_holds_up_no_other_by_its_gate() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    for name in ["a", "b"] {
+        NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
+    }
+    let controller = scene.start("one");
+    let gate = json!({"nodeCondition": {"type": "Upgraded", "status": "True"}, "timeout": "5s"});
+    let spec = json!({"nodes": ["a", "b"], "gate": gate});
+    scene.create("gone", &spec).await;
+    scene.wait_for_node("gone", "a", "Drained").await;
+    let nodes: Api<Node> = Api::all(scene.admin.clone());
+    let how = DeleteParams::default();
+    nodes.delete("a", &how).await.unwrap();
+    assert_eq!(scene.wait_for_end("gone").await, 0);
+    let state = scene.node_state("gone", "b").await.unwrap();
+    assert_eq!(state, "Drained");
+    scene.cancel("gone").await;
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+/// What is told of a node that was drained holds while others wait for their gate, too.
+#[tokio::test]
+async fn an_uncordon_between_two_nodes_is_told() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    for name in ["a", "b"] {
+        NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
+    }
+    let controller = scene.start("one");
+    let spec = json!({"nodes": ["a", "b"], "soak": "1h"});
+    scene.create("soaks", &spec).await;
+    scene.wait_for_node("soaks", "a", "Drained").await;
+    scene.cordon("a", false).await;
+    let told = scene.wait_for("soaks", "Cordoned", "Uncordoned").await;
+    assert!(told.contains("somebody uncordoned a"), "{told}");
+    assert!(!scene.is_cordoned("b").await);
+    scene.cancel("soaks").await;
     controller.terminate(TIMEOUT).await.unwrap();
 }

@@ -2,8 +2,10 @@
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use http::Method;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, DynamicObject, WatchEvent, WatchParams};
+use nodelife_core::node_marks::LOCK_NAMESPACE;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule};
 use nodelife_tests::supervise::{Spec, Supervised};
@@ -439,4 +441,103 @@ async fn the_begin_of_a_node_is_written_with_the_end_of_the_one_before() {
     }
     assert_eq!(begun, names.len());
     one.terminate(TIMEOUT).await.unwrap();
+}
+
+/// Somebody deletes its lock while the gate waits: the drain begins anew, and waits for the same gate.
+#[tokio::test]
+async fn a_lock_that_somebody_deletes_opens_no_gate() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    create_nodes(&scene, &["a", "b", "x"]).await;
+    let one = scene.start("one");
+    let gate = json!({"nodeCondition": {"type": "Upgraded", "status": "True"}});
+    let spec = json!({"nodes": ["a", "b"], "gate": gate});
+    scene.create("gated", &spec).await;
+    scene.wait_for_node("gated", "a", "Drained").await;
+    let locks: Api<Lease> = Api::namespaced(scene.admin.clone(), LOCK_NAMESPACE);
+    let object = scene.get("gated").await;
+    let uid = object["metadata"]["uid"].as_str().unwrap();
+    let name = format!("nodemaintenance-{uid}");
+    let first = locks.get(&name).await.unwrap().metadata.uid;
+    let how = DeleteParams::default();
+    locks.delete(&name, &how).await.unwrap();
+    wait_until("another lock", TIMEOUT, async || {
+        let now = locks.get_opt(&name).await?;
+        Ok(now.filter(|now| now.metadata.uid != first).map(drop))
+    })
+    .await
+    .unwrap();
+    is_led(&scene, "x").await;
+    assert!(!scene.is_cordoned("b").await);
+    set_condition(&scene, "a", "Upgraded").await;
+    assert_eq!(scene.wait_for_end("gated").await, 0);
+    for name in ["gated", "x"] {
+        scene.cancel(name).await;
+    }
+    one.terminate(TIMEOUT).await.unwrap();
+}
+
+/// A drain that runs stops where its window is moved ahead, and the status says so.
+#[tokio::test]
+async fn a_window_that_is_moved_ahead_holds_at_once() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "ahead").await.unwrap();
+    web(&scene, &namespace).await;
+    create_nodes(&scene, &["x"]).await;
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let held = json!({"maxUnavailable": 0, "selector": selector});
+    scene.budget(&namespace, "web", held).await;
+    let controller = scene.start("one");
+    let window = |start: i64| json!({"start": at(start), "duration": "10h"});
+    let drain = json!({"onImpossible": "wait"});
+    let spec = json!({"nodes": ["a"], "drain": drain, "window": window(-60)});
+    scene.create("moved", &spec).await;
+    scene.wait_for("moved", "Blocked", "PodsBlocked").await;
+    scene.patch("moved", &json!({"window": window(3600)})).await;
+    scene
+        .wait_for("moved", "Progressing", "WaitsForWindow")
+        .await;
+    let object = scene.get("moved").await;
+    let observed = &object["status"]["observedGeneration"];
+    assert_eq!(*observed, object["metadata"]["generation"]);
+    let free = json!({"maxUnavailable": 1, "selector": selector});
+    scene.budget(&namespace, "web", free).await;
+    is_led(&scene, "x").await;
+    assert_eq!(scene.evicted(&namespace), [""; 0]);
+    scene.patch("moved", &json!({"window": window(-1)})).await;
+    assert_eq!(scene.wait_for_end("moved").await, 0);
+    for name in ["moved", "x"] {
+        scene.cancel(name).await;
+    }
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+/// The end leaves no time for the taints of all nodes: they are taken off afterwards.
+#[tokio::test]
+async fn a_node_that_waited_has_no_taint_after_the_deadline() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "taints").await.unwrap();
+    web(&scene, &namespace).await;
+    create_nodes(&scene, &["x"]).await;
+    let held = json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}});
+    scene.budget(&namespace, "web", held).await;
+    let replica = Replica::start(&plane, "replica-one");
+    let drain = json!({"onImpossible": "wait", "order": "none", "concurrency": 1});
+    let spec = json!({"nodes": ["a", "x"], "drain": drain, "deadline": at(15)});
+    scene.create("ends", &spec).await;
+    wait_until("the taint of the node that waits", TIMEOUT, async || {
+        let spec = scene.spec("x").await.to_string();
+        Ok(spec.contains("nodelife.dev/drain-waiting").then_some(()))
+    })
+    .await
+    .unwrap();
+    let hangs = FaultRule::new(Fault::Delay(TIMEOUT)).method(Method::PATCH);
+    let hangs = hangs.path("/api/v1/nodes/x");
+    replica.proxy.fault(hangs.times(1));
+    assert_eq!(scene.wait_for_end("ends").await, 5);
+    scene.nothing_is_left_soon(&["x"]).await;
+    scene.cancel("ends").await;
+    replica.terminate().await;
 }

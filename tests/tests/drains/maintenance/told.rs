@@ -35,10 +35,23 @@ async fn a_detached_drain_says_what_its_plan_warns_of() {
         .create_ready(&namespace, 1)
         .await
         .unwrap();
-    let made = scene.nodelife(&["drain", "x", "--detach"]).await;
+    let made = scene.nodelife(&["drain", "x", "--detach=warned"]).await;
     let warning = "no other node for its replacement";
     assert!(made.stderr.contains(warning), "{}", made.stderr);
     assert_eq!(made.status, Some(0), "{}", made.stderr);
+    let controller = scene.start("one");
+    assert_eq!(scene.wait_for_end("warned").await, 0);
+    let warnings = scene.status("warned").await.unwrap()["warnings"].to_string();
+    assert!(warnings.contains(warning), "{warnings}");
+    let described = ["maintenance", "describe", "warned"];
+    let described = scene.nodelife(&described).await;
+    assert!(
+        described.stdout.contains("Warning: "),
+        "{}",
+        described.stdout
+    );
+    scene.cancel("warned").await;
+    controller.terminate(TIMEOUT).await.unwrap();
 }
 
 #[tokio::test]
@@ -181,5 +194,35 @@ async fn a_refused_maintenance_says_why_wherever_it_is_looked_at() {
     assert!(watched.stderr.contains(&why), "{}", watched.stderr);
     assert!(!scene.is_cordoned("x").await);
     scene.cancel("refused").await;
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+/// A budget of one replica becomes one of three.
+#[tokio::test]
+async fn one_replica_for_a_moment_ends_nothing() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "moment").await.unwrap();
+    let node = NodeFixture::kwok("a");
+    node.create_schedulable(&scene.admin).await.unwrap();
+    let web = WorkloadFixture::deployment("web", 1);
+    web.create_ready(&namespace, 1).await.unwrap();
+    let node = NodeFixture::kwok("b");
+    node.create_schedulable(&scene.admin).await.unwrap();
+    let one = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}});
+    scene.budget(&namespace, "web", one).await;
+    let controller = scene.start("one");
+    scene.create("moment", &json!({"nodes": ["a"]})).await;
+    scene.wait_for("moment", "Blocked", "Impossible").await;
+    let scale = [
+        "scale",
+        "deployment/web",
+        "--replicas=3",
+        "-n",
+        &namespace.name,
+    ];
+    scene.kubectl.run(scale).await.unwrap().success().unwrap();
+    assert_eq!(scene.wait_for_end("moment").await, 0);
+    scene.cancel("moment").await;
     controller.terminate(TIMEOUT).await.unwrap();
 }
