@@ -80,9 +80,9 @@ pub async fn check_evictions(
     for pod in plan.pods.iter_mut().filter(goes) {
         let which = (&pod.namespace, &pod.name, &pod.uid);
         let reply = remove(cluster, method, which, true).await;
-        if let Some(objection) = objection(&reply) {
-            let name = pod.full_name();
-            reporter.warn(format_args!("{name}: the API server says: {objection}"));
+        let says = objection(&reply).map(|words| format!("the API server says: {words}"));
+        if let Some(says) = &says {
+            reporter.warn(format_args!("{}: {says}", pod.full_name()));
         }
         // What may pass is tried again by the drain.
         if matches!(
@@ -93,6 +93,7 @@ pub async fn check_evictions(
         ) {
             status = DrainStatus::Impossible;
             (pod.action, pod.wave) = (Action::Impossible, None);
+            pod.reason = says.unwrap_or_default();
         }
     }
     status

@@ -469,6 +469,9 @@ async fn a_dry_run_that_is_denied_ends_with_7_and_counts_nothing() {
     assert_eq!(output.status, Some(7), "{}", output.stderr);
     let denials = output.stderr.matches("denied the request: not today");
     assert_eq!(denials.count(), 3, "{}", output.stderr);
+    let rows = output.stdout.matches("impossible");
+    assert_eq!(rows.count(), 3, "{}", output.stdout);
+    assert!(!output.stdout.contains("evict "), "{}", output.stdout);
     let counted = output.stderr.contains("3 pods would be evicted");
     assert!(!counted, "{}", output.stderr);
     env.check_nothing_written().await;
