@@ -401,21 +401,21 @@ pub(crate) async fn wait_ready_ends_when_the_workload_is_deleted() {
 #[tokio::test]
 pub(crate) async fn a_budget_that_lets_pods_go_is_not_bypassed() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "at-work").await;
-    let (full, _) = two_nodes(&env, 12).await;
+    let (full, _) = two_nodes(&env, 24).await;
     BudgetFixture::max_unavailable("web", "web", json!(1))
-        .create_counted(&env.namespace, 12)
+        .create_counted(&env.namespace, 24)
         .await
         .unwrap();
     let before = env.pods_on(&full).await;
     let budget = format!("{}/web", env.namespace.name);
     let arguments = [
         full.as_str(),
-        "--force-after=2s",
+        "--force-after=5s",
         "--bypass-pdb",
         &budget,
         "--timeout=100s",
     ];
-    let output = env.drain_keeping(&arguments, 11).await;
+    let output = env.drain_keeping(&arguments, 23).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     env.check(&before).await;
 }
