@@ -103,7 +103,7 @@ impl Scene {
         // Only the operator says now whether that was true.
         let (status, limit) = match self.expect {
             Expect::Lifts(_) | Expect::Goes => (0, "--timeout=100s"),
-            Expect::Stays(_) | Expect::Never(_) => (5, "--timeout=12s"),
+            Expect::Stays(_) | Expect::Never(_) => (5, "--timeout=30s"),
         };
         let world = World { ns, proxy };
         self.deny_evictions(&world);
