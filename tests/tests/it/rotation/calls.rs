@@ -16,10 +16,10 @@ use tokio::task::JoinSet;
 const WRITERS: usize = 20;
 
 /// Between two writes of one writer, so that the machine has time for the rest.
-const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// How many writes each has to have made in the end. The proof in full is 10,000, which
-/// takes a quarter of an hour: `NODELIFE_CALLS=10000`.
+/// takes three quarters of an hour: `NODELIFE_CALLS=10000`.
 fn wanted() -> u64 {
     let text = std::env::var("NODELIFE_CALLS").ok();
     text.and_then(|text| text.parse().ok()).unwrap_or(200)
