@@ -13,8 +13,8 @@ use std::path::Path;
 
 use nodelife_core::go_duration::TimeLimit;
 use nodelife_core::node_maintenance::{
-    GROUP, KIND, MAX_UNSETTLED, MAX_WORKLOADS, MaintenanceSpec, MaintenanceStatus, NodeCounts,
-    NodeMaintenance, NodeState, NodeStatus, PLURAL, PlanStatus, UnsettledPod, VERSION,
+    GROUP, KIND, MAX_NODES, MAX_UNSETTLED, MAX_WORKLOADS, MaintenanceSpec, MaintenanceStatus,
+    NodeCounts, NodeMaintenance, NodeState, NodeStatus, PLURAL, PlanStatus, UnsettledPod, VERSION,
 };
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainSettings, flags_as_fields};
@@ -206,7 +206,7 @@ fn rules(rules: &[(&str, &str)]) -> Value {
 /// What the types do not say of a field: limits and patterns.
 fn restrict(spec: &mut Value) {
     let properties = &mut spec["properties"];
-    properties["nodes"]["maxItems"] = json!(1000);
+    properties["nodes"]["maxItems"] = json!(MAX_NODES);
     properties["nodes"]["items"]["maxLength"] = json!(253);
     properties["nodes"]["items"]["minLength"] = json!(1);
     properties["nodes"]["x-kubernetes-list-type"] = json!("set");

@@ -257,6 +257,10 @@ impl Publisher {
                     written.found = Some(found);
                 }
                 Ok(None) => written.forget(),
+                Err(error @ ApiError::Conflict(_)) => {
+                    written.at = Some(Instant::now() + LONGEST_REFRESH);
+                    tracing::warn!(name, %error, "left a report of somebody else as it is");
+                }
                 Err(error) => tracing::warn!(name, %error, "failed to write a report, retrying"),
             }
         }
@@ -278,6 +282,7 @@ async fn apply(
     now: Timestamp,
 ) -> Result<FirstFound, ApiError> {
     let target = CLUSTER_REPORTS.all().named(name);
+    let is_ours = !matches!(known, Err(false));
     let mut known = match known {
         Ok(known) => known,
         Err(false) => FirstFound::new(),
@@ -292,10 +297,10 @@ async fn apply(
     });
     let found: FirstFound = found.collect();
     let report = render(name, content, digest, &found);
-    // The whole object is ours: force takes over what somebody else has set.
+    // The whole of our own object is ours: force takes over what somebody else has set.
     let call = Call::on(Method::PATCH, "patch", target)
         .with_query("fieldManager", WRITER)
-        .with_query("force", "true")
+        .with_query("force", is_ours.to_string())
         .with_json("application/apply-patch+yaml", &report)?;
     // Both writes leave the same behind however often they are sent.
     cluster.read(&call).await?;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::object::Meta;
 use crate::text::Str;
 
-pub use spec::{Approval, AuditGateSpec, Gate, GateCondition, MaintenanceSpec, Window};
+pub use spec::{Approval, AuditGateSpec, Gate, GateCondition, MAX_NODES, MaintenanceSpec, Window};
 pub use status::{
     BetweenNodes, MAX_UNSETTLED, MAX_WORKLOADS, MaintenanceCondition, MaintenanceStatus,
     NodeCounts, NodeState, NodeStatus, PlanStatus, UnsettledPod, condition,

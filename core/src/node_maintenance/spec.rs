@@ -11,6 +11,9 @@ use serde_json::Value;
 use crate::object::{LabelSelector, is_default};
 use crate::text::Str;
 
+/// How many nodes one object has at most: its status has to fit into a request of etcd, 1.5 MiB.
+pub const MAX_NODES: usize = 1000;
+
 /// The nodes, when they are drained, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::Cluster;
 use nodelife_core::format;
-use nodelife_core::node_maintenance::{NodeMaintenance, NodeState, NodeStatus};
+use nodelife_core::node_maintenance::{MAX_NODES, NodeMaintenance, NodeState, NodeStatus};
 use nodelife_core::node_marks::Lock;
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainIdentity, sleep_until};
@@ -45,6 +45,13 @@ impl BlockerCheck {
             let status = &self.object.status;
             if wanted.is_empty() && status.started_at.is_none() && status.nodes.is_empty() {
                 return Some(blocker("NoNodes", "no node is selected".to_owned()));
+            }
+            if wanted.len() > MAX_NODES {
+                let text = format!(
+                    "{} nodes are selected, of at most {MAX_NODES}: select fewer, by pool or zone",
+                    wanted.len()
+                );
+                return Some(blocker("TooManyNodes", text));
             }
             let missing = wanted.iter().filter(|name| known.nodes.get(name).is_none());
             let missing = format::first(SHOWN, missing);
@@ -178,5 +185,40 @@ fn of(wait: Wait) -> Blocker {
         wait,
         held: 0,
         until: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodelife_cluster::watch::Update;
+    use nodelife_core::object::Node;
+
+    use super::*;
+
+    #[test]
+    fn a_status_holds_the_nodes_of_a_pool_and_not_of_the_largest_clusters() {
+        let reservations = Reservations::new();
+        let reason = |nodes: usize| {
+            let all = (0..nodes).map(|number| {
+                let mut node = Node::default();
+                node.metadata.name = format!("node-{number}").into();
+                node
+            });
+            reservations.take_in(Update::Listed(all.collect()));
+            let mut object = NodeMaintenance::default();
+            object.spec.all_nodes = true;
+            let check = BlockerCheck {
+                identity: DrainIdentity::of_maintenance(&object, String::new()),
+                object,
+                ends: false,
+            };
+            let found = check.blocker(&reservations.known(), Timestamp::UNIX_EPOCH);
+            found.map(|one| (one.wait.reason, one.wait.message))
+        };
+        assert_eq!(reason(MAX_NODES), None);
+        let text = "1001 nodes are selected, of at most 1000: select fewer, by pool or zone";
+        let wanted = ("TooManyNodes", text.to_owned());
+        assert_eq!(reason(MAX_NODES + 1), Some(wanted));
+        assert_eq!(reason(0).map(|(reason, _)| reason), Some("NoNodes"));
     }
 }

@@ -101,6 +101,34 @@ async fn reports_equal_an_audit_and_follow_a_fault() {
     );
 }
 
+#[tokio::test]
+async fn a_report_of_somebody_else_is_left_as_it_is() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let controller = Controller::install(&plane).await;
+    controller.define_reports().await;
+    let theirs = json!({
+        "apiVersion": "openreports.io/v1alpha1",
+        "kind": "ClusterReport",
+        "metadata": {"name": "nodelife-cluster"},
+        "source": "another tool",
+        "results": [{"policy": "theirs", "source": "another tool"}],
+    });
+    controller.kubectl.apply(&theirs.to_string()).await.unwrap();
+    let before = controller.get(&["clusterreport", "nodelife-cluster"]);
+    let before = before.await.unwrap();
+    let node = NodeFixture::new("worker-1");
+    node.create(&controller.admin).await.unwrap();
+    let program = controller.start("one", &PATIENT);
+    logs(&program, "left a report of somebody else as it is").await;
+    until("the node's report", async || {
+        let reports = reports(&controller).await?;
+        Ok(reports.contains("nodelife-node-worker-1").then_some(()))
+    })
+    .await;
+    let after = controller.get(&["clusterreport", "nodelife-cluster"]);
+    assert_eq!(after.await.unwrap(), before);
+}
+
 /// They are a third of what is resident of a large cluster (docs/benchmarks.md).
 fn refuses_huge_pages(program: &Supervised) {
     let status = fs::read_to_string(format!("/proc/{}/status", program.pid())).unwrap();
