@@ -27,6 +27,11 @@ const TOLERANCE: f64 = 2.0;
 /// the default, [`PERIOD`].
 const OWN_PERIOD: f64 = 1.0;
 
+/// Seconds between two taints of a zone. A pass that finds the node still Ready in the controller's cache,
+/// which is behind on a busy machine, takes the zone's one token, and the taint comes with the next
+/// (v1.37.2, `pkg/controller/nodelifecycle/node_lifecycle_controller.go`, `doNoExecuteTaintingPass`).
+const TOKEN: f64 = 10.0;
+
 #[tokio::test]
 async fn a_silent_kubelet_loses_its_pods_as_foretold() {
     let Some(cluster) = RealNodes::shared().await else {
@@ -82,8 +87,12 @@ async fn a_silent_kubelet_loses_its_pods_as_foretold() {
         let foretold = fate.after_seconds.unwrap() - PERIOD + OWN_PERIOD;
         let late = lateness.seconds();
         println!("{fate:?}: {measured:.1} s measured, {foretold:.1} s foretold, {late:.1} s late");
+        let is_near = [0.0, TOKEN].iter().any(|delay| {
+            let off = measured - foretold - delay;
+            off > -TOLERANCE - CUT && off < TOLERANCE + late
+        });
         assert!(
-            measured > foretold - TOLERANCE - CUT && measured < foretold + TOLERANCE + late,
+            is_near,
             "deleted after {measured:.1} s, foretold {foretold:.1} s, {late:.1} s late: {fate:?}"
         );
     }
