@@ -101,8 +101,14 @@ async fn a_maintenance_is_told_by_events_and_metrics_and_goes_after_its_time() {
     let one = scene.start("one");
     let told = scene.wait_for("told", "Blocked", "PodsBlocked").await;
     assert!(told.contains("budget"), "{told}");
-    shows(&one, "maintenances{state=\"Draining\"}", |value| value == 1).await;
-    let since = "maintenance_blocked_since_timestamp_seconds{reason=\"PodsBlocked\"}";
+    shows(
+        &one,
+        "maintenances{maintenance=\"told\",state=\"Draining\"}",
+        |value| value == 1,
+    )
+    .await;
+    let since =
+        "maintenance_blocked_since_timestamp_seconds{maintenance=\"told\",reason=\"PodsBlocked\"}";
     shows(&one, since, |value| value > 0).await;
     let other = scene.nodelife(&["drain", "x", "--detach=other"]).await;
     assert!(!other.stderr.contains(NO_CONTROLLER), "{}", other.stderr);
@@ -117,7 +123,10 @@ async fn a_maintenance_is_told_by_events_and_metrics_and_goes_after_its_time() {
     for line in [" (2/2)\n", "told: Drained: 2/2 nodes drained"] {
         assert!(watched.stderr.contains(line), "{line}: {}", watched.stderr);
     }
-    shows(&two, "maintenances{state=\"Drained\"}", |value| value == 2).await;
+    for name in ["told", "other"] {
+        let series = format!("maintenances{{maintenance=\"{name}\",state=\"Drained\"}}");
+        shows(&two, &series, |value| value == 1).await;
+    }
     scene
         .patch("told", &json!({"ttlSecondsAfterFinished": 3600}))
         .await;
