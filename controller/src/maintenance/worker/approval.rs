@@ -13,13 +13,13 @@ use super::super::status::set_condition;
 use super::Worker;
 
 impl Worker {
-    /// The status with the plan and its approval, and why the plan has to wait, if it has to: the
-    /// reason and the sentence, and whether something is in the way.
+    /// Notes the plan and its approval. Returns why the plan has to wait, if it has to: the reason and
+    /// the sentence, and whether something is in the way.
     pub(super) fn approve(
         &self,
         drain: &mut Drain,
-    ) -> (MaintenanceStatus, Option<(&'static str, String, bool)>) {
-        let mut status = self.object.status.clone();
+        status: &mut MaintenanceStatus,
+    ) -> Option<(&'static str, String, bool)> {
         let now = self.cluster.clock().now();
         let plan = drain.plan();
         let scope = plan.scope();
@@ -45,7 +45,7 @@ impl Worker {
                          cannot be approved: make several maintenances",
                         entries.len()
                     );
-                    return (status, Some(("PlanTooLarge", text, true)));
+                    return Some(("PlanTooLarge", text, true));
                 }
                 status.plan = Some(PlanStatus {
                     digest: plan.digest.as_str().into(),
@@ -58,19 +58,19 @@ impl Worker {
                     workloads: if required { entries } else { Vec::new() },
                 });
                 let made = ("PlanMade", "");
-                set_condition(&mut status, (condition::PLANNED, true), made, now);
+                set_condition(status, (condition::PLANNED, true), made, now);
                 (Str::from(plan.digest.as_str()), scope)
             }
         };
         let approved = (condition::APPROVED, true);
         if !required {
-            set_condition(&mut status, approved, ("NotRequired", ""), now);
-            return (status, None);
+            set_condition(status, approved, ("NotRequired", ""), now);
+            return None;
         }
         if self.object.spec.approved_plan.as_ref() == Some(&digest) {
             drain.bind(Arc::new(published));
-            set_condition(&mut status, approved, ("Approved", ""), now);
-            return (status, None);
+            set_condition(status, approved, ("Approved", ""), now);
+            return None;
         }
         let text = if self.object.spec.approved_plan.is_some() {
             format!("the plan has changed: set spec.approvedPlan to {digest} to approve it")
@@ -78,7 +78,7 @@ impl Worker {
             format!("set spec.approvedPlan to {digest} to approve the plan")
         };
         let why = ("WaitsForApproval", text.as_str());
-        set_condition(&mut status, (condition::APPROVED, false), why, now);
-        (status, Some(("WaitsForApproval", text, false)))
+        set_condition(status, (condition::APPROVED, false), why, now);
+        Some(("WaitsForApproval", text, false))
     }
 }

@@ -9,13 +9,14 @@ use nodelife_core::node_maintenance::{
 };
 use nodelife_core::text::Str;
 use nodelife_drain::{Drain, DrainStatus};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::super::reporter::{PERIOD, StatusReporter, View};
 use super::super::reservations::{Limits, Reservation};
 use super::super::status::{count_nodes, reason, set_condition};
 use super::journal::{Begins, note_begins};
+use super::plan::Told;
 use super::{Next, Seen, Worker};
 
 /// How often it is looked whether somebody has uncordoned a drained node.
@@ -31,9 +32,14 @@ impl Worker {
     pub(super) async fn carry_out(
         &mut self,
         drain: Box<Drain>,
-        (mut reporter, limits): (StatusReporter, Limits),
-        (mut view, mut begins): (watch::Receiver<View>, mpsc::UnboundedReceiver<Begins>),
+        told: Told,
     ) -> anyhow::Result<Next> {
+        let Told {
+            mut reporter,
+            limits,
+            mut view,
+            mut begins,
+        } = told;
         let ready = drain.ready_before();
         let (stop, mut interrupts) = mpsc::unbounded_channel();
         let (identity, mut seen) = (self.identity(), self.seen.clone());

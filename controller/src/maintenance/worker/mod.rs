@@ -9,6 +9,7 @@ mod carry_out;
 mod give_back;
 mod journal;
 mod nodes;
+mod plan;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
@@ -22,22 +23,19 @@ use nodelife_core::node_maintenance::{
     MaintenanceStatus, NodeMaintenance, NodeState, NodeStatus, condition,
 };
 use nodelife_core::text::Str;
-use nodelife_drain::{
-    Drain, DrainIdentity, DrainRequest, DrainStatus, NodeSelection, Prepared, deadline, prepare,
-};
-use tokio::sync::{SemaphorePermit, mpsc, watch};
+use nodelife_drain::{Drain, DrainIdentity, DrainRequest, DrainStatus, Prepared, deadline};
+use tokio::sync::{SemaphorePermit, watch};
 use tokio::time::Instant;
 
 use super::events::MaintenanceEvents;
 use super::gate::{Begun, GateAudit};
-use super::reporter::StatusReporter;
-use super::reservations::{Limits, Reservation, Reservations, Taken, Wait};
+use super::reservations::{Reservation, Reservations, Taken, Wait};
 use super::settings::{request, times};
 use super::status::{count_nodes, cut, reason, set_condition, whole_second};
 use crate::part::Term;
 use blocker::{Blocker, BlockerCheck, nodes_unknown};
-use journal::{StatusJournal, earlier, note_begins};
-use nodes::{not_drained, note_refused, refusals};
+use journal::note_begins;
+use nodes::{not_drained, note_refused};
 
 /// An object as the watch showed it last; none once it is gone.
 pub(in crate::maintenance) type Seen = Option<NodeMaintenance>;
@@ -50,9 +48,6 @@ const JITTER: f64 = 0.4;
 
 /// For so long a worker waits for the list of nodes before it says so.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// For so long a plan may wait for its lists: watches may end before they have shown anything.
-const PLAN_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// How long the watch may take to show what was written.
 const SOON: Duration = Duration::from_millis(100);
@@ -75,8 +70,10 @@ pub(super) struct Worker {
     nodes_changed: watch::Receiver<()>,
     /// As the status has it, for the gate.
     begun: Begun,
-    /// When the drain ends at the latest.
+    /// When the drain ends at the latest, or its window begins.
     end: Option<Instant>,
+    /// When its window begins, until it does: the plan is made ahead, so that people can approve it.
+    ahead: Option<Timestamp>,
     given_back: bool,
     /// How many times in a row it came to nothing.
     retries: u32,
@@ -117,6 +114,7 @@ impl Worker {
             nodes_changed: reservations.changes(),
             begun: Begun::default(),
             end: None,
+            ahead: None,
             given_back: false,
             retries: 0,
             events: MaintenanceEvents::new(&term.cluster, &term.identity),
@@ -279,7 +277,7 @@ impl Worker {
     }
 
     async fn step(&mut self) -> anyhow::Result<Next> {
-        self.end = None;
+        (self.end, self.ahead) = (None, None);
         self.waits = self.object.status.started_at.is_none();
         // It says what was taken: nothing is done, and nothing written over it, until somebody mends it.
         if self.object.unreadable_status.is_some() {
@@ -325,15 +323,22 @@ impl Worker {
         let now = self.cluster.clock().now();
         let left =
             |until: Timestamp| Duration::try_from(until.duration_since(now)).unwrap_or_default();
-        if let Some(start) = start.filter(|start| now < *start) {
-            let text = format!("begins at {start:.0}");
+        request.end = end.map(|end| Instant::now() + left(end));
+        self.ahead = start.filter(|start| now < *start);
+        if let Some(start) = self.ahead {
+            self.end = Some(Instant::now() + left(start));
             // Its start was moved after it had begun.
             self.stop_work().await?;
-            self.note_named_nodes().await?;
-            let status = self.object.status.clone();
-            // It was asked for: nothing is in the way.
-            self.pause(status, ("WaitsForWindow", &text), false).await?;
-            return Ok(Next::After(left(start)));
+            if self.object.status.started_at.is_some() {
+                self.pause(self.object.status.clone(), ("", ""), false)
+                    .await?;
+                return Ok(Next::Idle);
+            }
+            return self.drain(request).await;
+        }
+        let progressing = self.object.status.condition(condition::PROGRESSING);
+        if progressing.is_some_and(|one| one.reason == "WaitsForWindow") {
+            self.retries = 0;
         }
         if end.is_some_and(|end| end <= now) {
             let text = "the deadline or the end of the window came before it was drained";
@@ -341,8 +346,7 @@ impl Worker {
             self.finish(DrainStatus::Failed, text).await?;
             return Ok(Next::Now);
         }
-        self.end = end.map(|end| Instant::now() + left(end));
-        request.end = self.end;
+        self.end = request.end;
         self.drain(request).await
     }
 
@@ -363,7 +367,7 @@ impl Worker {
     }
 
     /// Plans, waits for others and for the approval, and drains.
-    async fn drain(&mut self, mut request: DrainRequest) -> anyhow::Result<Next> {
+    async fn drain(&mut self, request: DrainRequest) -> anyhow::Result<Next> {
         if let Some(wait) = self.know_nodes().await {
             return self.blocked_by(wait).await;
         }
@@ -384,60 +388,46 @@ impl Worker {
         if !self.is_held().await? {
             return Ok(Next::After(SOON));
         }
-        request.nodes = NodeSelection::named(wanted);
-        let limits = Limits {
-            max_unavailable: request.max_unavailable,
-            max_per_zone: request.settings.max_per_zone.map(usize::from),
-        };
-        let draining = request.nodes.names().iter().cloned().collect();
-        request.process = Arc::clone(&self.reservation.reservations.process);
-        request.shared = Some(self.reservation.limits(limits, draining));
-        let (sender, begins) = mpsc::unbounded_channel();
-        request.journal = Some(Arc::new(StatusJournal(sender)));
-        request.earlier = {
-            let known = self.reservation.reservations.known();
-            earlier(&self.object.status, &known, self.cluster.clock().now())
-        };
-        let (mut reporter, view) = StatusReporter::new(self.object.metadata.name.clone());
-        let latest = Instant::now() + PLAN_TIMEOUT;
-        let latest = self.end.map_or(latest, |end| end.min(latest));
-        let prepared = prepare(&self.cluster, &request, &mut reporter);
-        let prepared = tokio::time::timeout_at(latest, prepared);
-        let prepared = prepared
-            .await
-            .context("timed out reading the cluster for the plan")?;
-        let mut drain = match prepared? {
+        let (prepared, told) = self.plan(request, wanted).await?;
+        let mut drain = match prepared {
             Prepared::Ready(drain) => drain,
             refused => {
-                let (ended, mut text) = (refused.status(), reporter.last.clone());
+                let (ended, why) = (refused.status(), told.why_refused(&refused));
                 let mut status = self.object.status.clone();
-                status.warnings.clone_from(&reporter.warnings);
+                status.warnings = told.reporter.warnings;
                 status.exit_status = Some(ended.code());
-                if let Prepared::Refused { nodes, .. } = refused
-                    && !nodes.is_empty()
-                {
-                    text = refusals(&nodes);
+                if let Prepared::Refused { nodes, .. } = refused {
                     note_refused(&mut status, &nodes);
                 }
-                self.pause(status, (reason(ended), &text), true).await?;
+                self.pause(status, (reason(ended), &why), true).await?;
                 // Somebody may give the right, or mend the budget.
                 return Ok(self.later());
             }
         };
-        let (mut status, waits) = self.approve(&mut drain);
-        status.warnings.clone_from(&reporter.warnings);
+        let mut status = self.object.status.clone();
+        let waits = self.approve(&mut drain, &mut status);
+        status.warnings.clone_from(&told.reporter.warnings);
         status.exit_status = None;
+        for node in &mut status.nodes {
+            // Of a refusal.
+            if node.begun_at.is_none() && node.state == NodeState::Waiting {
+                node.message = Str::default();
+            }
+        }
         if let Some((reason, text, blocked)) = waits {
             self.pause(status, (reason, &text), blocked).await?;
             return Ok(Next::Planned(drain));
+        }
+        if self.ahead.is_some() {
+            self.pause(status, ("", ""), false).await?;
+            return Ok(self.later());
         }
         self.note_begun(&mut status, &drain);
         if let Err(wait) = self.reservation.take(self.taken(&status)) {
             return self.blocked_by(wait).await;
         }
         self.write(status).await?;
-        self.carry_out(drain, (reporter, limits), (view, begins))
-            .await
+        self.carry_out(drain, told).await
     }
 
     /// The nodes that it has with this status.
@@ -538,9 +528,25 @@ impl Worker {
         blocked: bool,
     ) -> anyhow::Result<()> {
         let now = self.cluster.clock().now();
+        let window = self.until_window(why.1, blocked);
+        // The wait was asked for: nothing is in the way.
+        let (why, blocked) = match &window {
+            Some(text) => (("WaitsForWindow", text.as_str()), false),
+            None => (why, blocked),
+        };
         set_condition(&mut status, (condition::PROGRESSING, false), why, now);
         set_condition(&mut status, (condition::BLOCKED, blocked), why, now);
         self.write(status).await
+    }
+
+    /// The sentence about the wait for its window, with what it would wait for now.
+    fn until_window(&self, now: &str, blocked: bool) -> Option<String> {
+        let begins = format!("begins at {:.0}", self.ahead?);
+        Some(match (blocked, now) {
+            (true, now) => format!("{begins}; in its way now: {now}"),
+            (false, "") => begins,
+            (false, now) => format!("{begins}; {now}"),
+        })
     }
 
     /// Writes the status, if it has changed.

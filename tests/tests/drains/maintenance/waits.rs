@@ -198,6 +198,61 @@ async fn a_drain_at_a_terminal_and_a_maintenance_keep_apart() {
     controller.terminate(TIMEOUT).await.unwrap();
 }
 
+/// The window is on Saturday; people approve on Friday, and read then what would be in its way.
+#[tokio::test]
+async fn a_plan_is_approved_before_its_window() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "friday").await.unwrap();
+    web(&scene, &namespace).await;
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let held = json!({"maxUnavailable": 0, "selector": selector});
+    scene.budget(&namespace, "web", held).await;
+    let before = scene.settled_specs(&["a", "b"]).await;
+    let controller = scene.start("one");
+    let spec = json!({
+        "nodes": ["a"], "approval": "Required", "drain": {"force": true},
+        "window": {"start": at(3600), "duration": "1h"},
+    });
+    scene.create("saturday", &spec).await;
+    let told = async |text: &str| {
+        wait_until(text, TIMEOUT, async || {
+            let progressing = scene.condition("saturday", "Progressing").await?;
+            anyhow::ensure!(progressing["reason"] == "WaitsForWindow", "{progressing}");
+            let message = progressing["message"].as_str().unwrap();
+            anyhow::ensure!(message.contains(text), "{message}");
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+    };
+    told("; in its way now: refused: a: ").await;
+    assert_eq!(
+        scene.condition("saturday", "Blocked").await.unwrap()["status"],
+        "False"
+    );
+    let free = json!({"maxUnavailable": 1, "selector": selector});
+    scene.budget(&namespace, "web", free).await;
+    told("; set spec.approvedPlan to ").await;
+    let digest = async || scene.status("saturday").await.unwrap()["plan"]["digest"].clone();
+    let first = digest().await;
+    scene.approve("saturday", &first).await;
+    scene.wait_for("saturday", "Approved", "Approved").await;
+    // It comes to the node after the approval.
+    let bare = PodFixture::new("bare").bound_to("a");
+    bare.create(&namespace).await.unwrap();
+    told("; the plan has changed: ").await;
+    scene.approve("saturday", &digest().await).await;
+    scene.wait_for("saturday", "Approved", "Approved").await;
+    scene.are_given_back(&before).await;
+    let now = json!({"window": {"start": at(0), "duration": "1h"}});
+    scene.patch("saturday", &now).await;
+    assert_eq!(scene.wait_for_end("saturday").await, 0);
+    scene.cancel("saturday").await;
+    scene.are_given_back(&before).await;
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_window_and_a_deadline_hold() {
     let plane = plane().await;
