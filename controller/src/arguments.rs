@@ -49,10 +49,7 @@ pub(crate) struct LeaderElection {
     )]
     pub(crate) resource_name: String,
     /// Namespace of the Lease, wherever the Pod is: two installations must not both lead.
-    #[arg(
-        long = "leader-elect-resource-namespace",
-        value_name = "NAMESPACE",
-        default_value = LOCK_NAMESPACE
-    )]
+    #[arg(long = "leader-elect-resource-namespace", value_name = "NAMESPACE",
+          default_value = LOCK_NAMESPACE)]
     pub(crate) resource_namespace: String,
 }

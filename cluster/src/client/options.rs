@@ -57,13 +57,8 @@ pub struct ClientOptions {
     #[arg(long = "as-uid", global = true, value_name = "UID", hide_short_help = true)]
     pub impersonate_uid: Option<String>,
     /// Further value to impersonate, as KEY=VALUE; may be repeated
-    #[arg(
-        long = "as-user-extra",
-        global = true,
-        value_name = "KEY=VALUE",
-        value_parser = key_value,
-        hide_short_help = true
-    )]
+    #[arg(long = "as-user-extra", global = true, value_name = "KEY=VALUE",
+          value_parser = key_value, hide_short_help = true)]
     pub impersonate_extra: Vec<(String, String)>,
     /// File with the certificate authorities for the API server
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
@@ -75,15 +70,8 @@ pub struct ClientOptions {
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub client_key: Option<PathBuf>,
     /// Do not check the API server's certificate
-    #[arg(
-        long,
-        global = true,
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        value_name = "BOOL",
-        hide_short_help = true
-    )]
+    #[arg(long, global = true, num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "BOOL", hide_short_help = true)]
     pub insecure_skip_tls_verify: Option<bool>,
     /// Name to expect in the API server's certificate, instead of its host name
     #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
@@ -92,15 +80,8 @@ pub struct ClientOptions {
     #[arg(long, global = true, value_name = "URL", value_hint = ValueHint::Url, hide_short_help = true)]
     pub proxy_url: Option<String>,
     /// Do not request compressed responses
-    #[arg(
-        long,
-        global = true,
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        value_name = "BOOL",
-        hide_short_help = true
-    )]
+    #[arg(long, global = true, num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "BOOL", hide_short_help = true)]
     pub disable_compression: Option<bool>,
     /// Time limit of one request: 30, 30s, 2m; 0 means no limit
     #[arg(long, global = true, value_name = "DURATION", value_parser = request_timeout, hide_short_help = true)]

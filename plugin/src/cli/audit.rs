@@ -98,16 +98,8 @@ pub(crate) struct AuditArgs {
     #[arg(long)]
     pub(crate) ungrouped: bool,
     /// Audit repeatedly, and report when findings change
-    #[arg(
-        long,
-        short,
-        value_name = "INTERVAL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "30s",
-        value_parser = watch_interval,
-        conflicts_with = "files"
-    )]
+    #[arg(long, short, value_name = "INTERVAL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "30s", value_parser = watch_interval, conflicts_with = "files")]
     pub(crate) watch: Option<Duration>,
     /// Print no header line
     #[arg(long)]

@@ -37,14 +37,8 @@ pub(crate) struct NodeArgs {
 pub(crate) struct ConfigzArgs {
     /// Read every kubelet's configuration: through the API server (needs permission to get
     /// nodes/proxy), or from the kubelet itself (needs permission to get nodes/configz)
-    #[arg(
-        long,
-        value_enum,
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "proxy",
-        value_name = "HOW"
-    )]
+    #[arg(long, value_enum, num_args = 0..=1, require_equals = true,
+          default_missing_value = "proxy", value_name = "HOW")]
     pub(crate) configz: Option<Configz>,
 }
 

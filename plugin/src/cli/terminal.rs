@@ -7,15 +7,8 @@ use clap::{Args, ValueEnum};
 #[command(next_help_heading = "Output")]
 pub(crate) struct TerminalArgs {
     /// Log verbosity on stderr, 0 to 9; from 5 on (or -vv) with each request
-    #[arg(
-        long,
-        short,
-        global = true,
-        value_name = "LEVEL",
-        value_parser = verbosity,
-        default_value = "0",
-        hide_short_help = true
-    )]
+    #[arg(long, short, global = true, value_name = "LEVEL", value_parser = verbosity,
+          default_value = "0", hide_short_help = true)]
     pub(crate) v: u8,
     /// When to colour
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorWhen::Auto, hide_short_help = true)]
@@ -24,15 +17,8 @@ pub(crate) struct TerminalArgs {
     #[arg(long, short, global = true, hide_short_help = true)]
     pub(crate) quiet: bool,
     /// Exit with 1 if the API server sent a warning
-    #[arg(
-        long,
-        global = true,
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        value_name = "BOOL",
-        hide_short_help = true
-    )]
+    #[arg(long, global = true, num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "BOOL", hide_short_help = true)]
     pub(crate) warnings_as_errors: Option<bool>,
 }
 

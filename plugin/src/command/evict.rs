@@ -33,13 +33,9 @@ pub(crate) struct EvictArgs {
     #[arg(value_name = "POD", required = true)]
     pub(crate) pods: Vec<String>,
     /// Seconds that each pod gets to stop; negative: the pod's own grace period
-    #[arg(
-        long,
-        default_value_t = -1,
-        value_parser = clap::value_parser!(i64).range(..=i64::from(u32::MAX)),
-        allow_negative_numbers = true,
-        value_name = "SECONDS"
-    )]
+    #[arg(long, default_value_t = -1,
+          value_parser = clap::value_parser!(i64).range(..=i64::from(u32::MAX)),
+          allow_negative_numbers = true, value_name = "SECONDS")]
     pub(crate) grace_period: i64,
     #[command(flatten)]
     pub(crate) run: RunArgs,
