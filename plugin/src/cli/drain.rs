@@ -12,6 +12,7 @@ use nodelife_drain::{DrainSettings, MaxUnavailable};
 use tokio::time::Instant;
 
 use super::InputArgs;
+use super::window::Window;
 
 /// Drains nodes safely: refuses before it changes anything, breaks no budget, and reports
 /// "drained" only when the API server shows no pod left to evict.
@@ -37,6 +38,9 @@ Examples:
   # Let the controller drain, and watch it
   kubectl nodelife drain worker-1 --detach=upgrade
   kubectl nodelife maintenance watch upgrade
+
+  # Let it drain on Saturday night
+  kubectl nodelife drain worker-1 --detach=upgrade --window 'sat 22:00-02:00 Europe/Berlin'
 ")]
 pub(crate) struct DrainArgs {
     /// Nodes to drain, as NAME or node/NAME
@@ -82,6 +86,12 @@ pub(crate) struct DrainArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "", value_name = "NAME",
           conflicts_with_all = ["undo", "files", "at", "dry_run", "output", "events", "break_lock"])]
     pub(crate) detach: Option<String>,
+    /// With --detach: drain between two times of day, the next time that they come, such as
+    /// "sat 22:00-02:00 Europe/Berlin"; DAY and ZONE may be left out
+    #[arg(long, value_parser = Window::from_str, value_name = "[DAY] FROM-TO [ZONE]",
+          requires = "detach",
+          conflicts_with_all = ["timeout", "undo", "files", "at", "dry_run", "output", "events", "break_lock"])]
+    pub(crate) window: Option<Window>,
     /// Accepted for compatibility with kubectl; no effect: DaemonSet pods are left alone
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", value_name = "BOOL", action = ArgAction::Set,

@@ -7,7 +7,7 @@ use nodelife_cluster::ApiError;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::NODE_MAINTENANCES;
 use nodelife_core::go_duration::TimeLimit;
-use nodelife_core::node_maintenance::{Approval, MaintenanceSpec};
+use nodelife_core::node_maintenance::{Approval, MaintenanceSpec, Window};
 use nodelife_drain::{DrainRequest, Prepared, is_forbidden, warn_leaving};
 use serde_json::json;
 
@@ -37,7 +37,18 @@ pub(super) async fn detach(
         return Err(UsageError(text.to_owned()).into());
     }
     let cluster = connect::connect(cluster, printer).await?;
-    let spec = spec(args, cluster.clock().now())?;
+    let now = cluster.clock().now();
+    let window = args
+        .window
+        .as_ref()
+        .map(|window| window.next(now))
+        .transpose()?;
+    let mut spec = spec(args, now)?;
+    spec.window = window.as_ref().map(|(start, end)| Window {
+        start: Some(start.timestamp()),
+        end: Some(end.timestamp()),
+        duration: None,
+    });
     let approved = match &args.plan {
         Some(file) => Some(plan::read_approved(file)?.digest()),
         None => None,
@@ -65,6 +76,10 @@ pub(super) async fn detach(
                 "nodemaintenance.nodelife.dev/{} created",
                 created.metadata.name
             ))?;
+            if let Some((start, end)) = window {
+                let [start, end] = [start, end].map(|at| at.strftime("%a %F %R %Z").to_string());
+                printer.note(format_args!("it drains between {start} and {end}"));
+            }
             if let Some(digest) = approved {
                 // The API server takes no approval at creation.
                 let name = &created.metadata.name;
@@ -107,6 +122,8 @@ fn spec(args: &DrainArgs, now: Timestamp) -> anyhow::Result<MaintenanceSpec> {
         break_lock: _,
         events: _,
         detach: _,
+        // It rests on the time.
+        window: _,
         // These have no effect.
         ignore_daemonsets: _,
         chunk_size: _,
