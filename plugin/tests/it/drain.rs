@@ -220,3 +220,26 @@ fn a_time_without_files_is_refused() {
         assert!(is_told, "{flag}: {text}");
     }
 }
+
+/// Nobody waits at a terminal until Saturday.
+#[test]
+fn a_window_without_the_controller_is_refused() {
+    let flags = [
+        "--dry-run",
+        "--undo",
+        "--break-lock",
+        "--output=json",
+        "--events=jsonl",
+        "--force",
+    ];
+    for flag in flags.into_iter().chain(["--timeout=1h"]) {
+        let text = run(&["drain", "old", "--window=sat 22:00-02:00", flag]);
+        let is_told = text.starts_with("status: 2") && text.contains("--window");
+        assert!(is_told, "{flag}: {text}");
+    }
+    let text = run(&["drain", "old", "--detach", "--window=22:00-25:00"]);
+    assert!(
+        text.contains("25:00 is no time of day, as 22:00 is"),
+        "{text}"
+    );
+}

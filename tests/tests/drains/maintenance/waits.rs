@@ -250,6 +250,18 @@ async fn a_plan_is_approved_before_its_window() {
     assert_eq!(scene.wait_for_end("saturday").await, 0);
     scene.cancel("saturday").await;
     scene.are_given_back(&before).await;
+
+    // A whole day is under way at any time.
+    let words = ["drain", "b", "--detach=now", "--window=00:00-00:00 UTC"];
+    let made = scene.nodelife(&words).await;
+    assert!(
+        made.stderr.starts_with("it drains between "),
+        "{}",
+        made.stderr
+    );
+    assert_eq!(scene.wait_for_end("now").await, 0);
+    scene.cancel("now").await;
+    scene.are_given_back(&before).await;
     controller.terminate(TIMEOUT).await.unwrap();
 }
 
