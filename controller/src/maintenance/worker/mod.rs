@@ -385,7 +385,7 @@ impl Worker {
         }
         self.waits = false;
         // Before anything is taken.
-        if !self.is_held().await? {
+        if self.ahead.is_none() && !self.is_held().await? {
             return Ok(Next::After(SOON));
         }
         let (prepared, told) = self.plan(request, wanted).await?;

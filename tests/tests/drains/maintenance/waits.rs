@@ -245,6 +245,9 @@ async fn a_plan_is_approved_before_its_window() {
     scene.approve("saturday", &digest().await).await;
     scene.wait_for("saturday", "Approved", "Approved").await;
     scene.are_given_back(&before).await;
+    // Without a controller it can be deleted at once.
+    let metadata = scene.get("saturday").await["metadata"].clone();
+    assert_eq!(metadata["finalizers"], serde_json::Value::Null);
     let now = json!({"window": {"start": at(0), "duration": "1h"}});
     scene.patch("saturday", &now).await;
     assert_eq!(scene.wait_for_end("saturday").await, 0);
