@@ -444,6 +444,13 @@ impl Worker {
     /// Notes what the drain takes, before it takes anything.
     fn note_begun(&self, status: &mut MaintenanceStatus, drain: &Drain) {
         let refused = &drain.refusals().nodes;
+        if status.started_at.is_none() {
+            // Those that were refused, and are no longer selected.
+            status.nodes.retain(|node| {
+                let name = &node.name;
+                node.has_ended() || drain.plan().nodes.contains(name) || refused.contains_key(name)
+            });
+        }
         let known: BTreeSet<Str> = status.nodes.iter().map(|n| n.name.clone()).collect();
         let new = drain.plan().nodes.iter().chain(refused.keys());
         let new = new.filter(|name| !known.contains(*name));
@@ -537,16 +544,6 @@ impl Worker {
         set_condition(&mut status, (condition::PROGRESSING, false), why, now);
         set_condition(&mut status, (condition::BLOCKED, blocked), why, now);
         self.write(status).await
-    }
-
-    /// The sentence about the wait for its window, with what it would wait for now.
-    fn until_window(&self, now: &str, blocked: bool) -> Option<String> {
-        let begins = format!("begins at {:.0}", self.ahead?);
-        Some(match (blocked, now) {
-            (true, now) => format!("{begins}; in its way now: {now}"),
-            (false, "") => begins,
-            (false, now) => format!("{begins}; {now}"),
-        })
     }
 
     /// Writes the status, if it has changed.

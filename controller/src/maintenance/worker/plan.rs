@@ -1,4 +1,4 @@
-//! The plan of a maintenance.
+//! The plan of a maintenance, and the wait for its window.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +62,16 @@ impl Worker {
             begins,
         };
         Ok((prepared?, told))
+    }
+
+    /// The sentence about the wait for its window, with what it would wait for now.
+    pub(super) fn until_window(&self, now: &str, blocked: bool) -> Option<String> {
+        let begins = format!("begins at {:.0}", self.ahead?);
+        Some(match (blocked, now) {
+            (true, now) => format!("{begins}; in its way now: {now}"),
+            (false, "") => begins,
+            (false, now) => format!("{begins}; {now}"),
+        })
     }
 }
 

@@ -268,6 +268,48 @@ async fn a_plan_is_approved_before_its_window() {
     controller.terminate(TIMEOUT).await.unwrap();
 }
 
+/// It was refused on Friday, and on Saturday another node has the label.
+#[tokio::test]
+async fn a_node_that_is_no_longer_selected_is_left_alone() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "labels").await.unwrap();
+    for name in ["a", "b"] {
+        NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
+    }
+    let bare = PodFixture::new("bare").bound_to("a");
+    bare.create(&namespace).await.unwrap();
+    let before = scene.settled_specs(&["a", "b"]).await;
+    let label = async |node: &str, text: &str| {
+        let words = ["label", "node", node, text];
+        scene.kubectl.run(words).await.unwrap().success().unwrap();
+    };
+    label("a", "pool=old").await;
+    let controller = scene.start("one");
+    let spec = json!({
+        "nodeSelector": {"matchLabels": {"pool": "old"}},
+        "window": {"start": at(3600), "duration": "1h"},
+    });
+    scene.create("moved", &spec).await;
+    wait_until("the refusal", TIMEOUT, async || {
+        let nodes = scene.status("moved").await?["nodes"].to_string();
+        Ok(nodes.contains("--force").then_some(()))
+    })
+    .await
+    .unwrap();
+    label("a", "pool-").await;
+    label("b", "pool=old").await;
+    let now = json!({"window": {"start": at(0), "duration": "1h"}});
+    scene.patch("moved", &now).await;
+    assert_eq!(scene.wait_for_end("moved").await, 0);
+    let nodes = scene.status("moved").await.unwrap()["nodes"].clone();
+    assert_eq!(nodes.as_array().unwrap().len(), 1, "{nodes}");
+    assert_eq!(nodes[0]["name"], "b");
+    scene.cancel("moved").await;
+    scene.are_given_back(&before).await;
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_window_and_a_deadline_hold() {
     let plane = plane().await;
