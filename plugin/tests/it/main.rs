@@ -19,6 +19,7 @@ mod manifests;
 mod nodes;
 mod parts;
 mod pty;
+mod reported;
 mod schema;
 mod terminal;
 mod webhook;
