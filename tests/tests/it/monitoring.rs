@@ -9,11 +9,12 @@ use nodelife_tests::program::{self, promtool};
 use nodelife_tests::real_nodes::leave_out;
 use serde_json::{Value, json};
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "audit/alerts.yaml",
     "overlays/prometheus/alerts.yaml",
     "audit/dashboard.json",
     "overlays/prometheus/dashboard.json",
+    "controller/dashboard.json",
 ];
 
 /// What an API server counts of the webhooks that it calls (k8s.io/apiserver v0.36.3,
@@ -100,8 +101,29 @@ fn audit() -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Series of a controller with maintenances, one of which is blocked and one deleted.
+const MAINTENANCES: [(&str, i64); 4] = [
+    (
+        r#"nodelife_maintenances{maintenance="racks",state="Draining"}"#,
+        1,
+    ),
+    (
+        r#"nodelife_maintenances{maintenance="gone",state="GivingBack"}"#,
+        1,
+    ),
+    (
+        r#"nodelife_maintenance_blocked_since_timestamp_seconds{maintenance="racks",reason="PodsBlocked"}"#,
+        0,
+    ),
+    (
+        r#"nodelife_maintenance_deleted_timestamp_seconds{maintenance="gone"}"#,
+        60,
+    ),
+];
+
 /// promtool runs the tests of `tests/alerts.yaml`, and asks the queries of the dashboards: that of the
-/// audit finds series of a real one, that of the webhook is parsed.
+/// audit finds series of a real one, that of the maintenances those of [`MAINTENANCES`], that of the
+/// webhook is parsed.
 #[test]
 fn promtool_accepts_alerts_and_queries() {
     let rules = fs::read_to_string(manifests().join(FILES[0])).unwrap();
@@ -124,15 +146,19 @@ fn promtool_accepts_alerts_and_queries() {
     let Some(promtool) = promtool() else {
         return leave_out("target/tools/promtool is not there: run .ci/promtool");
     };
-    let series: Vec<Value> = audit()
-        .lines()
-        .filter_map(|line| line.rsplit_once(' ').filter(|_| !line.starts_with('#')))
-        .map(|(series, value)| json!({"series": series, "values": format!("{value}x1500")}))
-        .collect();
+    let series =
+        |series: &str, value: &str| json!({"series": series, "values": format!("{value}x1500")});
+    let audit = audit();
+    let audited = audit.lines().filter_map(|line| line.rsplit_once(' '));
+    let audited = audited.filter(|(name, _)| !name.starts_with('#'));
+    let audited = audited.map(|(name, value)| series(name, value));
+    let maintenances = MAINTENANCES.map(|(name, value)| series(name, &value.to_string()));
+    let series: Vec<Value> = audited.chain(maintenances).collect();
     let mut asked = Vec::new();
     for (file, expected) in [
         (FILES[2], "count(QUERY) > bool 0"),
         (FILES[3], "absent(count(QUERY))"),
+        (FILES[4], "count((QUERY) > 0) > bool 0"),
     ] {
         for query in queries(file) {
             let expr = expected.replace("QUERY", &query.replace("$__rate_interval", "5m"));
