@@ -8,6 +8,9 @@ use nodelife_drain::DrainStatus;
 
 use crate::output::Printer;
 
+/// How a command ends: with a status, or with an error, which has one by [`ExitStatus::of_error`].
+pub(crate) type Exit = anyhow::Result<ExitStatus>;
+
 /// The exit statuses of every command, ordered by which of two goes first. Those of drains have their
 /// numbers from [`DrainStatus::code`], as the status of a NodeMaintenance has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

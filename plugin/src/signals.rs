@@ -9,7 +9,7 @@ use tokio::signal::unix as system;
 #[cfg(windows)]
 use tokio::signal::windows as system;
 
-use crate::exit::ExitStatus;
+use crate::exit::{Exit, ExitStatus};
 
 /// The signals by which a user, a supervisor or a terminal that goes away asks to stop.
 #[cfg(unix)]
@@ -86,9 +86,7 @@ impl nodelife_drain::Interrupts for Interrupts {
 
 /// Runs `work` to its end or to the first signal, whichever comes first: for commands that change
 /// nothing and may end anywhere.
-pub(crate) async fn or_interrupted(
-    work: impl Future<Output = anyhow::Result<ExitStatus>>,
-) -> anyhow::Result<ExitStatus> {
+pub(crate) async fn or_interrupted(work: impl Future<Output = Exit>) -> Exit {
     // Where there are no signals to listen to, there is no end by them either.
     let Ok(mut signals) = listen() else {
         return work.await;

@@ -17,16 +17,12 @@ use crate::cli::{AuditArgs, AuditOutput, ClusterArgs};
 use crate::command::config::ConfigFile;
 use crate::command::input::{self, Wanted};
 use crate::command::{kubelet_files, rules};
-use crate::exit::{ExitStatus, UsageError};
+use crate::exit::{Exit, ExitStatus, UsageError};
 use crate::output::Printer;
 use crate::report::{AuditReport, Baseline, Report, command_line, unchecked};
 use nodelife_audit::config::{AuditFormat, FailOn};
 
-pub(crate) async fn run(
-    mut args: AuditArgs,
-    cluster: &ClusterArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(crate) async fn run(mut args: AuditArgs, cluster: &ClusterArgs, printer: &mut Printer) -> Exit {
     let config = ConfigFile::find(&args.config, printer)?;
     config.fill(&mut args);
     check_outputs(&args.outputs)?;
@@ -62,11 +58,7 @@ struct AuditRun {
 }
 
 impl AuditRun {
-    async fn once(
-        &self,
-        cluster: &ClusterArgs,
-        printer: &mut Printer,
-    ) -> anyhow::Result<ExitStatus> {
+    async fn once(&self, cluster: &ClusterArgs, printer: &mut Printer) -> Exit {
         let (snapshot, audit) = self.audit(cluster, printer).await?;
         self.report(&snapshot, &audit, cluster, printer)?;
         let status = self.status(&audit);
@@ -140,7 +132,7 @@ impl AuditRun {
         interval: Duration,
         cluster: &ClusterArgs,
         printer: &mut Printer,
-    ) -> anyhow::Result<ExitStatus> {
+    ) -> Exit {
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut known = None;

@@ -12,7 +12,7 @@ use clap_complete::env::Shells;
 
 use super::candidates::{self, KUBECTL_PROGRAM};
 use crate::cli::{Cli, format_name};
-use crate::exit::{ExitStatus, UsageError};
+use crate::exit::{Exit, ExitStatus, UsageError};
 use crate::output::Printer;
 
 /// Prints a script that completes commands, flags, node names and rule ids in a shell.
@@ -133,7 +133,7 @@ fn with_candidates(command: Command) -> Command {
         .mut_subcommands(with_candidates)
 }
 
-pub(crate) fn run(args: &CompletionArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
+pub(crate) fn run(args: &CompletionArgs, printer: &mut Printer) -> Exit {
     if args.shell == Shell::Kubectl {
         return kubectl(args.install, printer);
     }
@@ -150,7 +150,7 @@ pub(crate) fn run(args: &CompletionArgs, printer: &mut Printer) -> anyhow::Resul
 }
 
 /// kubectl wants a program of its own name; this script hands the words on to us under it.
-fn kubectl(install: bool, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
+fn kubectl(install: bool, printer: &mut Printer) -> Exit {
     let script = format!("#!/usr/bin/env bash\nexec -a {KUBECTL_PROGRAM} {PROGRAM} \"$@\"\n");
     if !install {
         printer.data().write_all(script.as_bytes())?;

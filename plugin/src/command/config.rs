@@ -13,10 +13,10 @@ use super::audit::check_outputs;
 use crate::cli::{
     AuditArgs, AuditOutput, ConfigArgs, ConfigCommand, ConfigFileArgs, DEFAULT_CONFIG, format_name,
 };
-use crate::exit::{ExitStatus, UsageError};
+use crate::exit::{Exit, ExitStatus, UsageError};
 use crate::output::Printer;
 
-pub(crate) fn run(args: &ConfigArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
+pub(crate) fn run(args: &ConfigArgs, printer: &mut Printer) -> Exit {
     let ConfigCommand::Check { file: path } = &args.command;
     let read = fs::read_to_string(path);
     let text = read.map_err(|error| wrong(path, &error.to_string()))?;

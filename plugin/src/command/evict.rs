@@ -12,7 +12,7 @@ use super::connect;
 use super::drain::{Begun, begun, print_plan, run_to_end};
 use crate::cli::ClusterArgs;
 use crate::cli::drain::{DryRun, RunArgs};
-use crate::exit::ExitStatus;
+use crate::exit::Exit;
 use crate::output::Printer;
 
 /// Evicts single pods through the eviction API, as drain does, and waits until they are gone.
@@ -41,11 +41,7 @@ pub(crate) struct EvictArgs {
     pub(crate) run: RunArgs,
 }
 
-pub(crate) async fn run(
-    args: EvictArgs,
-    cluster: &ClusterArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(crate) async fn run(args: EvictArgs, cluster: &ClusterArgs, printer: &mut Printer) -> Exit {
     let end = args.run.end();
     let begin = Box::pin(begin(&args, cluster, end, printer));
     let ready = begun(begin, end).await;

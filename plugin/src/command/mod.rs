@@ -20,12 +20,12 @@ pub(crate) mod version;
 pub(crate) mod webhook;
 
 use crate::cli::{Cli, Command};
-use crate::exit::ExitStatus;
+use crate::exit::Exit;
 use crate::output::Printer;
 use crate::signals::or_interrupted;
 
 /// Runs the command of this command line.
-pub(crate) async fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
+pub(crate) async fn run(cli: Cli, printer: &mut Printer) -> Exit {
     let Cli {
         command,
         cluster,

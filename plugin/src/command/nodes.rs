@@ -4,15 +4,11 @@ use nodelife_core::format::count;
 
 use super::input::{self, Wanted};
 use crate::cli::{ClusterArgs, ConfigzArgs, NodesArgs};
-use crate::exit::ExitStatus;
+use crate::exit::{Exit, ExitStatus};
 use crate::output::Printer;
 use crate::report::nodes::View;
 
-pub(crate) async fn run(
-    args: NodesArgs,
-    cluster: &ClusterArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(crate) async fn run(args: NodesArgs, cluster: &ClusterArgs, printer: &mut Printer) -> Exit {
     let options = Options {
         nodes: input::node_names(&args.node.nodes),
         selector: args.node.selector.clone(),

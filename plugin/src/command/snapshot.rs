@@ -7,7 +7,7 @@ use nodelife_core::snapshot::{Snapshot, Source};
 
 use super::input::{self, Wanted};
 use crate::cli::{ClusterArgs, ConfigzArgs, InputArgs};
-use crate::exit::ExitStatus;
+use crate::exit::{Exit, ExitStatus};
 use crate::output::Printer;
 
 /// Saves what audit, explain and drain plans need to a file.
@@ -33,11 +33,7 @@ pub(crate) struct SnapshotArgs {
     pub(crate) redact: bool,
 }
 
-pub(crate) async fn run(
-    args: SnapshotArgs,
-    cluster: &ClusterArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(crate) async fn run(args: SnapshotArgs, cluster: &ClusterArgs, printer: &mut Printer) -> Exit {
     let mut sources = input::lists();
     if args.probe {
         sources.insert(Source::NodeRestriction);

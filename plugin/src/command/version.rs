@@ -3,7 +3,7 @@ use std::io::Write as _;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::exit::ExitStatus;
+use crate::exit::{Exit, ExitStatus};
 use crate::output::Printer;
 
 /// `0.1.0 (commit 0123456789ab)`
@@ -54,7 +54,7 @@ struct Build {
     platform: String,
 }
 
-pub(crate) fn run(args: &VersionArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
+pub(crate) fn run(args: &VersionArgs, printer: &mut Printer) -> Exit {
     let document = Version {
         client_version: Build {
             version: env!("CARGO_PKG_VERSION"),

@@ -8,7 +8,7 @@ use nodelife_core::text::Str;
 use nodelife_drain_plan::{DrainMachine, NodeLoss, NodePhase, Outcome, Tracked};
 use serde::Serialize;
 
-use crate::exit::ExitStatus;
+use crate::exit::{Exit, ExitStatus};
 use crate::output::Printer;
 
 #[derive(Serialize)]
@@ -71,7 +71,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    pub(crate) fn of_end(ended: &anyhow::Result<ExitStatus>, time: Timestamp) -> Self {
+    pub(crate) fn of_end(ended: &Exit, time: Timestamp) -> Self {
         let failed = ExitStatus::Failed;
         Self::End {
             time,

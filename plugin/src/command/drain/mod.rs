@@ -24,7 +24,7 @@ use crate::cli::ClusterArgs;
 use crate::cli::drain::{DrainArgs, DrainFormat, DryRun};
 use crate::command::connect;
 use crate::drain::{Line, ProgressLog};
-use crate::exit::ExitStatus;
+use crate::exit::{Exit, ExitStatus};
 use crate::output::Printer;
 use crate::signals;
 pub(super) use detach::NOT_INSTALLED;
@@ -32,11 +32,7 @@ pub(super) use offline::warn_missing;
 pub(super) use plan::print as print_plan;
 use settings::{check, request};
 
-pub(crate) async fn run(
-    args: DrainArgs,
-    cluster: &ClusterArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(crate) async fn run(args: DrainArgs, cluster: &ClusterArgs, printer: &mut Printer) -> Exit {
     check(&args)?;
     if let Some(name) = &args.detach {
         return detach::detach(&args, name, cluster, printer).await;
@@ -63,7 +59,7 @@ async fn drain(
     request: &DrainRequest,
     cluster: &ClusterArgs,
     printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+) -> Exit {
     let begin = Box::pin(begin(args, request, cluster, printer));
     let ready = begun(begin, request.end).await;
     run_to_end(ready, args.events.is_some(), args.run.output, printer).await
@@ -87,7 +83,7 @@ pub(super) async fn run_to_end(
     print_events: bool,
     format: Option<DrainFormat>,
     printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+) -> Exit {
     let drain = match begun {
         Ok(ControlFlow::Continue(drain)) => drain,
         Ok(ControlFlow::Break(status)) => return Ok(status),
@@ -187,11 +183,7 @@ async fn in_maintenance(cluster: &Cluster, nodes: &[Node]) -> anyhow::Result<Opt
 
 /// `--undo`: uncordons the nodes that drains cordoned, but not while a drain works on one of the
 /// nodes.
-async fn undo(
-    cluster: &Cluster,
-    request: &DrainRequest,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+async fn undo(cluster: &Cluster, request: &DrainRequest, printer: &mut Printer) -> Exit {
     let selected = nodelife_drain::select_nodes(cluster, &request.nodes).await?;
     if let Some((node, name)) = in_maintenance(cluster, &selected.nodes).await? {
         printer.note(format_args!(

@@ -12,14 +12,14 @@ use super::plan;
 use super::settings::request;
 use crate::cli::drain::DrainArgs;
 use crate::command::input;
-use crate::exit::ExitStatus;
+use crate::exit::Exit;
 use crate::output::Printer;
 
 /// The data that a plan needs.
 const NEEDED: [Source; 2] = [Source::Nodes, Source::Pods];
 
 /// Prints the plan for the nodes as the files show them.
-pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
+pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> Exit {
     let snapshot = input::from_files(&args.input, printer)?;
     for source in NEEDED {
         if let Some(why) = snapshot.why_missing(source) {

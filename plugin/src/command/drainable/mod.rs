@@ -13,7 +13,7 @@ use nodelife_drain_plan::{Answer, DrainableReport, NodeAnswer};
 use super::drain::warn_missing;
 use super::input::{self, Wanted};
 use crate::cli::{ClusterArgs, ConfigzArgs, DrainableArgs, DrainableFormat};
-use crate::exit::ExitStatus;
+use crate::exit::{Exit, ExitStatus};
 use crate::output::Printer;
 use crate::report::{input_flags, quoted};
 
@@ -37,11 +37,7 @@ const NEEDED: [Source; 4] = [
     Source::Budgets,
 ];
 
-pub(crate) async fn run(
-    args: DrainableArgs,
-    cluster: &ClusterArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(crate) async fn run(args: DrainableArgs, cluster: &ClusterArgs, printer: &mut Printer) -> Exit {
     let wanted = Wanted::new(SOURCES, ConfigzArgs::default());
     let (snapshot, connected) =
         input::read_and_connect(&args.input, &wanted, cluster, printer).await?;

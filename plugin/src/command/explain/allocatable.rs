@@ -18,7 +18,7 @@ use crate::cli::{
     ClusterArgs, ExplainFormat, InputArgs, KubeletArgs, NodeArgs, Output, OutputParser,
 };
 use crate::command::input::{self, Wanted};
-use crate::exit::{ExitStatus, UsageError};
+use crate::exit::{Exit, ExitStatus, UsageError};
 use crate::output::{Cell, Printer, Table, style};
 
 /// Shows how Capacity becomes Allocatable, line by line, as the kubelet computes it.
@@ -139,7 +139,7 @@ pub(super) async fn run(
     args: AllocatableArgs,
     cluster: &ClusterArgs,
     printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+) -> Exit {
     let report = match &args.capacity {
         Some(capacity) => {
             let mut report = Report::default();

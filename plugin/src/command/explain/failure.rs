@@ -15,7 +15,7 @@ use crate::cli::{
     ClusterArgs, ConfigzArgs, ExplainFormat, InputArgs, NodeArgs, Output, OutputParser,
 };
 use crate::command::input::{self, Wanted};
-use crate::exit::ExitStatus;
+use crate::exit::{Exit, ExitStatus};
 use crate::output::{Cell, Printer, Table, style};
 
 /// Shows what happens, second by second, if a node dies now, or what has happened and what will since
@@ -39,11 +39,7 @@ pub(crate) struct FailureArgs {
     pub(crate) output: Output<ExplainFormat>,
 }
 
-pub(super) async fn run(
-    args: FailureArgs,
-    cluster: &ClusterArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(super) async fn run(args: FailureArgs, cluster: &ClusterArgs, printer: &mut Printer) -> Exit {
     let sources = [Source::Nodes, Source::Leases, Source::Pods, Source::Volumes];
     let wanted = Wanted::new(sources, ConfigzArgs::default());
     let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;

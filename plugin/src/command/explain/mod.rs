@@ -16,7 +16,7 @@ use self::failure::FailureArgs;
 use self::shutdown::ShutdownArgs;
 use self::zones::ZonesArgs;
 use crate::cli::{ClusterArgs, with_help};
-use crate::exit::ExitStatus;
+use crate::exit::Exit;
 use crate::output::Printer;
 use nodelife_core::format;
 use nodelife_core::text::Str;
@@ -90,11 +90,7 @@ pub(crate) enum Topic {
     Shutdown(ShutdownArgs),
 }
 
-pub(crate) async fn run(
-    args: ExplainArgs,
-    cluster: &ClusterArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(crate) async fn run(args: ExplainArgs, cluster: &ClusterArgs, printer: &mut Printer) -> Exit {
     match (args.topic, &args.rule) {
         (Some(Topic::Allocatable(args)), _) => allocatable::run(args, cluster, printer).await,
         (Some(Topic::Zones(args)), _) => zones::run(args, cluster, printer).await,

@@ -16,7 +16,7 @@ use crate::cli::{
     ClusterArgs, ExplainFormat, InputArgs, KubeletArgs, NodeArgs, Output, OutputParser,
 };
 use crate::command::input::{self, Wanted};
-use crate::exit::ExitStatus;
+use crate::exit::{Exit, ExitStatus};
 use crate::output::{Cell, Printer, Table, style};
 
 /// Shows which pods a graceful shutdown of a node would cut short.
@@ -41,11 +41,7 @@ pub(crate) struct ShutdownArgs {
     pub(crate) output: Output<ExplainFormat>,
 }
 
-pub(super) async fn run(
-    args: ShutdownArgs,
-    cluster: &ClusterArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(super) async fn run(args: ShutdownArgs, cluster: &ClusterArgs, printer: &mut Printer) -> Exit {
     let from_files = configuration::of_files(&args.kubelet)?;
     let wanted = Wanted::new([Source::Nodes, Source::Pods], args.kubelet.configz);
     let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;

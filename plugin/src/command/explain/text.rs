@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::RuleFormat;
 use crate::command::rules;
-use crate::exit::{ExitStatus, UsageError};
+use crate::exit::{Exit, ExitStatus, UsageError};
 use crate::output::{Cell, Printer, Table, style};
 
 /// Topics beside the rules.
@@ -42,12 +42,7 @@ impl From<&Rule> for RuleText {
 }
 
 /// Prints a rule, or the rules of a group.
-pub(super) fn rule(
-    id: &str,
-    format: RuleFormat,
-    no_headers: bool,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(super) fn rule(id: &str, format: RuleFormat, no_headers: bool, printer: &mut Printer) -> Exit {
     let Some(rule) = nodelife_audit::find(id) else {
         if let Some(removed) = nodelife_audit::removed(id) {
             if format != RuleFormat::Text {
@@ -95,7 +90,7 @@ pub(super) fn list(
     format: RuleFormat,
     no_headers: bool,
     printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+) -> Exit {
     match format {
         RuleFormat::Text => {
             let table = Table::new(["RULE", "SEVERITY", "TITLE"]);

@@ -11,7 +11,7 @@ use nodelife_core::zone::{Settings, Zone, ZoneKey, ZoneReport, ZoneState, failur
 
 use crate::cli::{ClusterArgs, ConfigzArgs, ExplainFormat, InputArgs, Output, OutputParser};
 use crate::command::input::{self, Wanted};
-use crate::exit::ExitStatus;
+use crate::exit::{Exit, ExitStatus};
 use crate::output::{Cell, Printer, Table, style};
 
 /// Shows the state of each zone, and how fast nodes are tainted there.
@@ -86,11 +86,7 @@ fn rate(text: &str) -> Result<f32, String> {
     }
 }
 
-pub(super) async fn run(
-    args: ZonesArgs,
-    cluster: &ClusterArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(super) async fn run(args: ZonesArgs, cluster: &ClusterArgs, printer: &mut Printer) -> Exit {
     let wanted = Wanted::new([Source::Nodes], ConfigzArgs::default());
     let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;
     input::need_nodes(&snapshot)?;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::cli::{ClusterArgs, ExplainFormat, Output, OutputParser};
-use crate::exit::ExitStatus;
+use crate::exit::Exit;
 use crate::output::Printer;
 
 /// Checks an installed nodelife-webhook, and runs its policies offline
@@ -76,11 +76,7 @@ pub(crate) struct StatusArgs {
     pub(crate) output: Output<ExplainFormat>,
 }
 
-pub(crate) async fn run(
-    args: WebhookArgs,
-    cluster: &ClusterArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(crate) async fn run(args: WebhookArgs, cluster: &ClusterArgs, printer: &mut Printer) -> Exit {
     match args.command {
         WebhookCommand::Status(args) => status::run(args, cluster, printer).await,
         WebhookCommand::Test(args) => test::run(&args, printer),

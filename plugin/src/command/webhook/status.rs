@@ -12,7 +12,7 @@ use super::chain::{
 use super::{StatusArgs, node_agents, probe, registration};
 use crate::cli::ClusterArgs;
 use crate::command::connect::connect;
-use crate::exit::ExitStatus;
+use crate::exit::{Exit, ExitStatus};
 use crate::output::{Cell, Printer, Table};
 
 /// The configurations beside the one of the argument, mutating and validating. Which of them an
@@ -41,11 +41,7 @@ struct Report {
     links: Vec<Link>,
 }
 
-pub(crate) async fn run(
-    args: StatusArgs,
-    cluster: &ClusterArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(crate) async fn run(args: StatusArgs, cluster: &ClusterArgs, printer: &mut Printer) -> Exit {
     let cluster = connect(cluster, printer).await?;
     let installed = read(&cluster, &args).await?;
     let mut links = inspect(&installed, cluster.clock().now());

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::TestArgs;
-use crate::exit::ExitStatus;
+use crate::exit::{Exit, ExitStatus};
 use crate::output::{Cell, Printer, Table};
 
 #[derive(Serialize)]
@@ -51,7 +51,7 @@ impl Answered {
     }
 }
 
-pub(super) fn run(args: &TestArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
+pub(super) fn run(args: &TestArgs, printer: &mut Printer) -> Exit {
     let file = match &args.config {
         Some(path) => read(path, ConfigFile::parse)?,
         None => ConfigFile::default(),
