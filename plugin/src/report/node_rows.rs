@@ -9,7 +9,11 @@ use nodelife_core::zone::{ZoneKey, ZoneReport};
 use nodelife_core::{format, natural};
 
 /// The resources that are drawn, with their unit.
-const RESOURCES: [(&str, Unit); 2] = [("cpu", Unit::Cores), ("memory", Unit::Gibibytes)];
+const RESOURCES: [(&str, Unit); 3] = [
+    ("cpu", Unit::Cores),
+    ("memory", Unit::Gibibytes),
+    ("pods", Unit::Count),
+];
 
 /// The labels that name the type of a machine.
 const MACHINE_LABELS: [&str; 2] = [
@@ -182,39 +186,28 @@ fn row<'a>(node: &'a Node, context: &Context<'_>, computed: Option<&Allocatable>
     let requests = context.requests_on(name);
     let pods = context.active_pods_on(name).fold(0_u32, |sum, _| sum + 1);
     let status = &node.status;
-    let mut shares: Vec<Share> = RESOURCES
-        .into_iter()
-        .map(|(resource, unit)| Share {
+    let shares = RESOURCES.into_iter().map(|(resource, unit)| {
+        let requested = requests.and_then(|requests| requests.get(resource));
+        let computed = computed.and_then(|computed| computed.resources.get(resource));
+        Share {
             resource,
             unit,
             capacity: amount(&status.capacity, resource),
             allocatable: amount(&status.allocatable, resource),
-            requested: requests
-                .and_then(|requests| requests.get(resource))
-                .map_or(0.0, |sum| sum.approximate()),
-            held: computed
-                .and_then(|computed| computed.resources.get(resource))
-                .map(held)
-                .unwrap_or_default(),
-        })
-        .collect();
-    shares.push(Share {
-        resource: "pods",
-        unit: Unit::Count,
-        capacity: amount(&status.capacity, "pods"),
-        allocatable: amount(&status.allocatable, "pods"),
-        requested: pods.into(),
-        held: Vec::new(),
+            requested: match unit {
+                Unit::Count => pods.into(),
+                _ => requested.map_or(0.0, |sum| sum.approximate()),
+            },
+            held: computed.map(held).unwrap_or_default(),
+        }
     });
     let labels = &node.metadata.labels;
+    let machine = MACHINE_LABELS.iter().find_map(|label| labels.get(*label));
     Row {
         name: &node.metadata.name,
         pool: nodelife_audit::pool_of(labels).unwrap_or_default(),
         version: &node.status.node_info.kubelet_version,
-        machine: MACHINE_LABELS
-            .iter()
-            .find_map(|label| labels.get(*label))
-            .map_or("", |machine| machine.as_str()),
+        machine: machine.map_or("", |machine| machine.as_str()),
         age: String::new(),
         zone: ZoneKey::of(labels),
         state: match (node.is_ready(), node.spec.unschedulable) {
@@ -222,7 +215,7 @@ fn row<'a>(node: &'a Node, context: &Context<'_>, computed: Option<&Allocatable>
             (true, true) => State::Cordoned,
             (true, false) => State::Ready,
         },
-        shares,
+        shares: shares.collect(),
     }
 }
 
@@ -231,11 +224,9 @@ fn held(line: &Line) -> Vec<(Purpose, f64)> {
     if line.published.map(Quantity::nano) != Some(line.allocatable.nano()) {
         return Vec::new();
     }
-    Purpose::ALL
-        .into_iter()
-        .map(|purpose| (purpose, purpose.of(line)))
-        .filter(|(_, amount)| *amount > 0.0)
-        .collect()
+    let all = Purpose::ALL.map(|purpose| (purpose, purpose.of(line)));
+    let held = all.into_iter().filter(|(_, amount)| *amount > 0.0);
+    held.collect()
 }
 
 /// The amount of a resource; 0 where it is absent, invalid or negative.
