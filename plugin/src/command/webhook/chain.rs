@@ -91,30 +91,20 @@ pub(super) fn inspect(installed: &Installed, now: Timestamp) -> Vec<Link> {
             return links;
         }
     };
-    links.push(if ready == 0 {
+    if ready == 0 {
         let message = "the Service has no ready endpoint: no replica is ready";
-        link(
-            "endpoints",
-            Health::Broken,
-            message,
-            "see the Deployment nodelife-webhook and its pods",
-        )
-    } else {
-        ok("endpoints", format!("{ready} ready"))
-    });
-    if ready > 0 {
-        links.push(if nodes < 2 {
-            let message = format!("all {ready} ready replicas run on one node");
-            link(
-                "spread",
-                Health::Warning,
-                message,
-                "use the overlay ha, or more nodes",
-            )
-        } else {
-            ok("spread", format!("{ready} ready on {nodes} nodes"))
-        });
+        let fix = "see the Deployment nodelife-webhook and its pods";
+        links.push(link("endpoints", Health::Broken, message, fix));
+        return links;
     }
+    links.push(ok("endpoints", format!("{ready} ready")));
+    links.push(if nodes < 2 {
+        let message = format!("all {ready} ready replicas run on one node");
+        let fix = "use the overlay ha, or more nodes";
+        link("spread", Health::Warning, message, fix)
+    } else {
+        ok("spread", format!("{ready} ready on {nodes} nodes"))
+    });
     links
 }
 

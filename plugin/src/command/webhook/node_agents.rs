@@ -56,10 +56,8 @@ fn is_node_agent(pod: &Value) -> bool {
 
 /// `None` where no webhook could refuse tokens.
 pub(super) fn inspect(webhooks: &[Value], agents: &Result<Vec<NodeAgent>, String>) -> Option<Link> {
-    let webhooks: Vec<&Value> = webhooks
-        .iter()
-        .filter(|one| may_close_tokens(one))
-        .collect();
+    let webhooks = webhooks.iter().filter(|one| may_close_tokens(one));
+    let webhooks: Vec<&Value> = webhooks.collect();
     if webhooks.is_empty() {
         return None;
     }
@@ -71,10 +69,8 @@ pub(super) fn inspect(webhooks: &[Value], agents: &Result<Vec<NodeAgent>, String
     let (caught, exempt): (Vec<&NodeAgent>, Vec<_>) = agents.iter().partition(is_caught);
     let names = |agents: &[&NodeAgent]| {
         let names = agents.iter();
-        join(
-            names.map(|one| format!("{}/{}", one.namespace, one.name)),
-            ", ",
-        )
+        let names = names.map(|one| format!("{}/{}", one.namespace, one.name));
+        join(names, ", ")
     };
     if caught.is_empty() {
         let message = match exempt.as_slice() {

@@ -128,10 +128,8 @@ impl Probe {
 
     async fn counters(&self, cluster: &Cluster) -> Result<Counters, String> {
         let call = Call::path("/metrics").with_accept("text/plain");
-        let answer = cluster
-            .call(&call)
-            .await
-            .map_err(|error| error.to_string())?;
+        let answer = cluster.call(&call).await;
+        let answer = answer.map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(answer.body());
         let open = "apiserver_admission_webhook_fail_open_count{";
         let answered = "apiserver_admission_webhook_request_total{";

@@ -89,22 +89,19 @@ fn print(links: &[Link], printer: &mut Printer) -> anyhow::Result<()> {
 async fn read(cluster: &Cluster, args: &StatusArgs) -> Result<Installed, ApiError> {
     let [mutating, validating] = CONFIGURATIONS;
     let [more_mutating, more_validating] = OTHERS;
-    let first = &args.configuration;
+    let (first, namespace) = (&args.configuration, &args.webhook_namespace);
+    let text = |error: ApiError| error.to_string();
     let webhooks = [
         webhooks(cluster, mutating, first, more_mutating).await?,
         webhooks(cluster, validating, first, more_validating).await?,
     ];
     Ok(Installed {
-        namespace: args.webhook_namespace.clone(),
+        namespace: namespace.clone(),
         configuration: args.configuration.clone(),
         webhooks,
-        policies: registration::policies(cluster, &args.webhook_namespace).await,
-        leaf: leaf(cluster, &args.webhook_namespace)
-            .await
-            .map_err(|error| error.to_string()),
-        endpoints: endpoints(cluster, &args.webhook_namespace)
-            .await
-            .map_err(|error| error.to_string()),
+        policies: registration::policies(cluster, namespace).await,
+        leaf: leaf(cluster, namespace).await.map_err(text),
+        endpoints: endpoints(cluster, namespace).await.map_err(text),
     })
 }
 
@@ -154,11 +151,8 @@ async fn waiting_pod(cluster: &Cluster, namespace: &str) -> Option<Link> {
 }
 
 async fn leaf(cluster: &Cluster, namespace: &str) -> Result<Option<Vec<u8>>, ApiError> {
-    let target = SECRETS
-        .all()
-        .in_namespace(namespace)
-        .named("nodelife-webhook-tls");
-    let secret: Option<Value> = cluster.get(target).await?;
+    let target = SECRETS.all().in_namespace(namespace);
+    let secret: Option<Value> = cluster.get(target.named("nodelife-webhook-tls")).await?;
     Ok(secret.and_then(|secret| {
         let text = at(&secret, "/data/tls.crt").as_str()?;
         base64::prelude::BASE64_STANDARD.decode(text).ok()
