@@ -40,6 +40,11 @@ impl ExitStatus {
         if any { Self::Findings } else { Self::Done }
     }
 
+    /// That of a command whose data may lack what the API server did not give.
+    pub(crate) fn of_reading(is_whole: bool) -> Self {
+        if is_whole { Self::Done } else { Self::Failed }
+    }
+
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Usage => 2,

@@ -52,11 +52,7 @@ pub(crate) async fn run(args: SnapshotArgs, cluster: &ClusterArgs, printer: &mut
     print_summary(&snapshot, &wanted.sources, &args.output, printer);
     let is_whole = snapshot.unread(&wanted.sources).is_empty();
     // The file is there all the same.
-    Ok(if is_whole {
-        ExitStatus::Done
-    } else {
-        ExitStatus::Failed
-    })
+    Ok(ExitStatus::of_reading(is_whole))
 }
 
 /// Says what is in the file, and what is not.

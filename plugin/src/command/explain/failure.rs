@@ -75,11 +75,8 @@ pub(super) async fn run(args: FailureArgs, cluster: &ClusterArgs, printer: &mut 
         }
     }
     // Files say what they say; a right that is missing leaves the answer incomplete.
-    Ok(if missing.is_empty() || !args.input.files.is_empty() {
-        ExitStatus::Done
-    } else {
-        ExitStatus::Failed
-    })
+    let is_whole = missing.is_empty() || !args.input.files.is_empty();
+    Ok(ExitStatus::of_reading(is_whole))
 }
 
 fn print(timeline: &FailureTimeline, now: Timestamp, printer: &mut Printer) -> anyhow::Result<()> {
