@@ -60,19 +60,14 @@ fn step(at: &Path, pattern: &str) -> Vec<PathBuf> {
         let is_there = next.exists();
         return is_there.then_some(next).into_iter().collect();
     }
-    let folder = if at.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        at
-    };
+    let is_here = at.as_os_str().is_empty();
+    let folder = if is_here { Path::new(".") } else { at };
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let hidden = |name: &String| name.starts_with('.') && !pattern.starts_with('.');
     let glob = Glob::new(pattern);
-    let mut names: Vec<String> = names
-        .filter(|name| !hidden(name))
-        .filter(|name| glob.matches(name))
-        .collect();
+    let names = names.filter(|name| !hidden(name) && glob.matches(name));
+    let mut names: Vec<String> = names.collect();
     names.sort();
     names.into_iter().map(|name| at.join(name)).collect()
 }

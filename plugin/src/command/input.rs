@@ -281,11 +281,8 @@ pub(crate) fn check_nodes(
         None => Ok(()),
         Some(name) => {
             need_nodes(snapshot)?;
-            let place = if input.files.is_empty() {
-                ""
-            } else {
-                " in the files of -f"
-            };
+            let is_live = input.files.is_empty();
+            let place = if is_live { "" } else { " in the files of -f" };
             anyhow::bail!(format::node_not_found(name, place, &snapshot.nodes))
         }
     }

@@ -213,21 +213,17 @@ impl Reporter for ProgressLog<'_> {
     }
 
     fn wake_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let pause = if self.repaint_pending {
-            REPAINT.0
-        } else {
-            REPAINT.1
-        };
+        let (least, most) = REPAINT;
+        let pause = if self.repaint_pending { least } else { most };
         self.canvas().map(|_| now + pause)
     }
 
     fn interrupted(&mut self, waits: bool) {
-        let more = if waits {
-            ": waiting for pending evictions; press Ctrl-C again to exit now"
+        self.printer.note(if waits {
+            "interrupted: waiting for pending evictions; press Ctrl-C again to exit now"
         } else {
-            ""
-        };
-        self.printer.note(format_args!("interrupted{more}"));
+            "interrupted"
+        });
     }
 
     /// Says how it ended, and how to go on.

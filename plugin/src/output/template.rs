@@ -82,11 +82,8 @@ fn closing(text: &str) -> Option<usize> {
 fn whole_path(text: &str) -> Result<String, String> {
     let text = text.trim();
     let steps = text.strip_prefix(['$', '@']).unwrap_or(text);
-    let dot = if steps.is_empty() || steps.starts_with(['.', '[']) {
-        ""
-    } else {
-        "."
-    };
+    let is_whole = steps.is_empty() || steps.starts_with(['.', '[']);
+    let dot = if is_whole { "" } else { "." };
     let path = format!("${dot}{steps}");
     match parse_json_path(&path) {
         Ok(_) => Ok(path),

@@ -179,12 +179,8 @@ fn level(severity: Severity) -> &'static str {
 }
 
 fn sentence(text: &str) -> String {
-    let end = if text.ends_with(['.', '!', '?']) {
-        ""
-    } else {
-        "."
-    };
-    format!("{text}{end}")
+    let is_ended = text.ends_with(['.', '!', '?']);
+    format!("{text}{}", if is_ended { "" } else { "." })
 }
 
 fn uri(path: &str) -> String {

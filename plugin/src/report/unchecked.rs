@@ -55,11 +55,8 @@ impl<'a> Reason<'a> {
         if source.is_empty() {
             return why.to_owned();
         }
-        let need = if self.rules.len() == 1 {
-            "needs"
-        } else {
-            "need"
-        };
+        let is_one = self.rules.len() == 1;
+        let need = if is_one { "needs" } else { "need" };
         let mut words = why.split([' ', ';']);
         match words.find(|word| FLAGS.contains(word)) {
             Some(flag) => format!("{need} {source} ({flag})"),

@@ -309,11 +309,8 @@ impl<'a> Builder<'a> {
 fn age(seconds: i64) -> String {
     const DAY: i64 = 86_400;
     let is_old = seconds > 7 * DAY;
-    duration(if is_old {
-        seconds - seconds % DAY
-    } else {
-        seconds
-    })
+    let left_out = if is_old { seconds % DAY } else { 0 };
+    duration(seconds - left_out)
 }
 
 fn status(row: &NodeRow) -> Cell {
