@@ -68,11 +68,8 @@ pub(super) fn write<'a>(
             )?;
         }
         for rule in &suite.passed {
-            writeln!(
-                out,
-                "    <testcase classname=\"{0}\" name=\"{0}\"/>",
-                escape(rule)
-            )?;
+            let rule = escape(rule);
+            writeln!(out, "    <testcase classname=\"{rule}\" name=\"{rule}\"/>")?;
         }
         writeln!(out, "  </testsuite>")?;
     }

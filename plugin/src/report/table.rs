@@ -29,22 +29,18 @@ pub(super) fn tables(
     let pools = NodePools::of(snapshot);
     let mut parts: BTreeMap<Option<String>, Vec<&Finding>> = BTreeMap::new();
     for finding in &report.findings {
-        let part = args
-            .group_by
-            .as_ref()
-            .map(|label| match places.labels(finding) {
-                Some(labels) => format!("{label}={}", value(labels, label)),
-                None => "not about one node".to_owned(),
-            });
+        let label = args.group_by.as_ref();
+        let part = label.map(|label| match places.labels(finding) {
+            Some(labels) => format!("{label}={}", value(labels, label)),
+            None => "not about one node".to_owned(),
+        });
         parts.entry(part).or_default().push(finding);
     }
-    parts
-        .into_iter()
-        .map(|(heading, findings)| {
-            let groups = groups(findings, args, &places, &pools);
-            (heading, table(&groups, args, wide, &places))
-        })
-        .collect()
+    let tables = parts.into_iter().map(|(heading, findings)| {
+        let groups = groups(findings, args, &places, &pools);
+        (heading, table(&groups, args, wide, &places))
+    });
+    tables.collect()
 }
 
 /// The findings in their order, those that say the same together where that is wanted.
@@ -83,11 +79,8 @@ fn sort(findings: &mut [&Finding], by: SortBy, places: &Places<'_>) {
 
 fn table(groups: &[FindingGroup<'_>], args: &AuditArgs, wide: bool, places: &Places<'_>) -> Table {
     let mut header = vec!["SEVERITY", "RULE", "OBJECT"];
-    let titles: Vec<String> = args
-        .label_columns
-        .iter()
-        .map(|label| title(label))
-        .collect();
+    let titles = args.label_columns.iter().map(|label| title(label));
+    let titles: Vec<String> = titles.collect();
     header.extend(titles.iter().map(String::as_str));
     if wide {
         header.extend(["CONFIDENCE", "MESSAGE", "FIX"]);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
 
 use nodelife_audit::{Subject, SuppressedBy};
-use nodelife_core::format::{count, plural};
+use nodelife_core::format::count;
 
 use super::page::Page;
 use super::parts::{Escaped, broken};
@@ -46,11 +46,10 @@ fn passed(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     let others: HashSet<&str> = skipped.chain(found).collect();
     let passed = page.rules.iter().filter(|rule| !others.contains(rule.id));
     let passed: Vec<_> = passed.collect();
-    let number = passed.len();
+    let rules = count(passed.len(), "rule");
     writeln!(
         out,
-        "<details><summary>Checked without a finding: {number} {}</summary><ul>",
-        plural(number, "rule")
+        "<details><summary>Checked without a finding: {rules}</summary><ul>"
     )?;
     for rule in passed {
         writeln!(out, "<li><b>{}</b> {}", rule.id, Escaped(rule.title))?;
