@@ -32,11 +32,8 @@ impl Interrupts {
         if !ignores_hangup() {
             kinds.push(SignalKind::hangup());
         }
-        kinds
-            .into_iter()
-            .map(signal)
-            .collect::<io::Result<_>>()
-            .map(Self)
+        let signals: io::Result<_> = kinds.into_iter().map(signal).collect();
+        signals.map(Self)
     }
 
     /// Waits for one of them. May be cancelled without losing one.

@@ -24,10 +24,8 @@ pub(crate) enum ExplainFormat {
 /// The name of a format, or of another value, on the command line.
 pub(crate) fn format_name(format: &impl ValueEnum) -> String {
     let value = format.to_possible_value();
-    value
-        .as_ref()
-        .map_or("", PossibleValue::get_name)
-        .to_owned()
+    let name = value.as_ref().map(PossibleValue::get_name);
+    name.unwrap_or_default().to_owned()
 }
 
 /// A format, or a template over the JSON document.

@@ -188,9 +188,8 @@ impl AuditRun {
         let selection = &self.selection;
         let audit = nodelife_audit::audit(snapshot, selection, Timestamp::now());
         let nodes = snapshot.nodes.iter().filter(|n| selection.wants_node(n));
-        let fixed = self
-            .baseline
-            .fixed(&self.rules(), selection, &audit, snapshot);
+        let rules = self.rules();
+        let fixed = self.baseline.fixed(&rules, selection, &audit, snapshot);
         let mut audit = AuditReport::new(snapshot, nodes.count(), audit, |finding| {
             self.baseline.knows(finding)
         });
@@ -269,11 +268,8 @@ pub(super) fn check_outputs(outputs: &[AuditOutput]) -> Result<(), UsageError> {
 /// The sources of these rules and of the report. Only --configz asks the kubelets, but then always:
 /// some rules check more with configurations that they do not need.
 fn wanted(args: &AuditArgs, rules: &[&Rule]) -> Wanted {
-    let mut sources: BTreeSet<Source> = rules
-        .iter()
-        .flat_map(|rule| rule.sources)
-        .copied()
-        .collect();
+    let sources = rules.iter().flat_map(|rule| rule.sources);
+    let mut sources: BTreeSet<Source> = sources.copied().collect();
     sources.insert(Source::Nodes);
     if sources.contains(&Source::Budgets) {
         // By these NL-PDB-001 knows what a budget can allow; without them it goes by the status.
@@ -290,9 +286,7 @@ fn wanted(args: &AuditArgs, rules: &[&Rule]) -> Wanted {
 
 /// Tells of a label of --group-by that would make one group of all nodes.
 fn warn_unknown_label(args: &AuditArgs, snapshot: &Snapshot, printer: &mut Printer) {
-    let Some(label) = &args.group_by else {
-        return;
-    };
+    let Some(label) = &args.group_by else { return };
     let mut nodes = snapshot.nodes.iter();
     if !nodes.any(|node| node.metadata.labels.contains_key(label.as_str())) {
         printer.warn(format_args!("no node has the label {label} (--group-by)"));

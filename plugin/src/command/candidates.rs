@@ -52,20 +52,14 @@ pub(super) fn nodes() -> Vec<CompletionCandidate> {
 
 /// Names of the pods of the namespace that the words so far choose.
 pub(super) fn pods() -> Vec<CompletionCandidate> {
-    names(|words| {
-        listed(words, &listing::PODS, |cluster| {
-            ListFilter::in_namespace(cluster.namespace())
-        })
-    })
+    let of_namespace = |cluster: &Cluster| ListFilter::in_namespace(cluster.namespace());
+    names(|words| listed(words, &listing::PODS, of_namespace))
 }
 
 /// Names of the maintenances of the cluster that the words so far choose.
 pub(super) fn maintenances() -> Vec<CompletionCandidate> {
-    names(|words| {
-        listed(words, &listing::NODE_MAINTENANCES, |_| {
-            ListFilter::default()
-        })
-    })
+    let all = |_: &Cluster| ListFilter::default();
+    names(|words| listed(words, &listing::NODE_MAINTENANCES, all))
 }
 
 /// The names that the words so far choose. No answer is an empty one: a shell has no place for an

@@ -96,10 +96,7 @@ fn walk(folder: &Path, paths: &mut Vec<PathBuf>) -> std::io::Result<()> {
         let path = entry.path();
         if path.is_dir() {
             walk(&path, paths)?;
-        } else if path
-            .extension()
-            .is_some_and(|extension| extension == "conf")
-        {
+        } else if path.extension() == Some("conf".as_ref()) {
             paths.push(path);
         }
     }

@@ -29,11 +29,8 @@ pub(super) fn screen(
     (started, now): (Timestamp, Timestamp),
     (width, height): (usize, usize),
 ) -> Vec<String> {
-    let mut rows: Vec<Row> = machine
-        .pods()
-        .filter(|tracked| !tracked.state.is_settled())
-        .map(|tracked| row(tracked, nodes, now))
-        .collect();
+    let open = machine.pods().filter(|tracked| !tracked.state.is_settled());
+    let mut rows: Vec<Row> = open.map(|tracked| row(tracked, nodes, now)).collect();
     rows.sort_by(|a, b| (a.rank, &a.pod).cmp(&(b.rank, &b.pod)));
     let settled = |wanted: fn(&PodState) -> bool| {
         let states = machine.pods().map(|tracked| &tracked.state);

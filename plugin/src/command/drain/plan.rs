@@ -64,11 +64,8 @@ fn table(plan: &DrainPlan) -> Table {
     // The node goes without saying if there is one.
     let several = plan.nodes.len() > 1;
     let columns = ["WAVE", "ACTION", "NODE", "POD", "REASON"];
-    let mut table = Table::new(
-        columns
-            .into_iter()
-            .filter(|name| several || *name != "NODE"),
-    );
+    let is_shown = |name: &&str| several || *name != "NODE";
+    let mut table = Table::new(columns.into_iter().filter(is_shown));
     let mut pods: Vec<_> = plan.pods.iter().collect();
     // Those that are evicted first, in the order of their waves.
     pods.sort_by_key(|pod| {

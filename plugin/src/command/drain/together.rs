@@ -63,11 +63,8 @@ fn row(table: &mut Table, action: Action, pods: &[&PlannedPod], reason: &str) {
     let mut nodes: Vec<&str> = pods.iter().map(|pod| pod.node.as_str()).collect();
     nodes.sort_unstable();
     nodes.dedup();
-    let number = format!(
-        "{} on {}",
-        count(pods.len(), "pod"),
-        count(nodes.len(), "node")
-    );
+    let (on, number) = (count(nodes.len(), "node"), count(pods.len(), "pod"));
+    let number = format!("{number} on {on}");
     let action = action.to_string();
     table.row([wave, action, number, reason.to_owned()].map(Cell::from));
     let mut names: Vec<String> = pods.iter().map(|pod| pod.full_name()).collect();

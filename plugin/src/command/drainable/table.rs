@@ -44,11 +44,8 @@ pub(super) fn table(nodes: &[NodeAnswer]) -> Table {
             row(&mut table, *answer, nodes, why(nodes, reasons));
         }
         if let Some((answer, _)) = others.first() {
-            let nodes: Vec<_> = others
-                .iter()
-                .flat_map(|(_, nodes)| nodes)
-                .copied()
-                .collect();
+            let nodes = others.iter().flat_map(|(_, nodes)| nodes).copied();
+            let nodes: Vec<_> = nodes.collect();
             let why = format!("{}; -o json has all", count(others.len(), "other reason"));
             row(&mut table, *answer, &nodes, why);
         }

@@ -255,9 +255,7 @@ fn print(report: &Report, printer: &mut Printer) -> anyhow::Result<()> {
         (item, name, format!("{same:?}"))
     });
     for (same, nodes) in alike(items) {
-        let Some(item) = same.first() else {
-            continue;
-        };
+        let Some(item) = same.first() else { continue };
         if !std::mem::take(&mut first) {
             writeln!(printer.data())?;
         }
@@ -371,12 +369,8 @@ fn print_unexplained(
             .map(|amounts| amounts.get(name).copied().unwrap_or_default());
         let mut amounts = vec![capacity, *reserved];
         if has_hugepages {
-            let is_memory = name == "memory";
-            amounts.push(if is_memory {
-                item.hugepages
-            } else {
-                Quantity::default()
-            });
+            let hugepages = (name == "memory").then_some(item.hugepages);
+            amounts.push(hugepages.unwrap_or_default());
         }
         amounts.push(published);
         let cells = amounts.iter().map(|amount| amount.to_string().into());

@@ -103,9 +103,7 @@ fn print(report: &ShutdownReport, printer: &mut Printer) -> anyhow::Result<()> {
         (item, node, format!("{same:?}"))
     });
     for (i, (items, nodes)) in alike(items).into_iter().enumerate() {
-        let Some(first) = items.first() else {
-            continue;
-        };
+        let Some(first) = items.first() else { continue };
         if i > 0 {
             writeln!(printer.data())?;
         }
@@ -160,9 +158,7 @@ fn counts(items: &[&NodeShutdown]) -> Table {
             table.row(head(group).into_iter().chain(no_pods()));
         }
         for same in pods.chunk_by(|a, b| kind(a) == kind(b)) {
-            let Some(pod) = same.first() else {
-                continue;
-            };
+            let Some(pod) = same.first() else { continue };
             let cells = [count(same.len(), "pod").into(), wants(pod), cut(pod)];
             table.row(head(group).into_iter().chain(cells));
             let names = same.iter();
