@@ -44,23 +44,19 @@ pub(crate) fn check(request: &Request<'_>, lookups: &Lookups) -> Result<(), Inte
         lookups,
     };
     let (group, resource) = request.group_resource();
-    match (group, resource, request.subresource()) {
-        ("policy", "poddisruptionbudgets", "") => {
-            read(request).map_or(Ok(()), |budget| namespace.budget(&budget))
-        }
+    let checked = match (group, resource, request.subresource()) {
+        ("policy", "poddisruptionbudgets", "") => read(request).map(|it| namespace.budget(&it)),
         ("autoscaling", "horizontalpodautoscalers", "") => {
-            read(request).map_or(Ok(()), |autoscaler| namespace.autoscaler(&autoscaler))
+            read(request).map(|it| namespace.autoscaler(&it))
         }
         ("apps", "deployments" | "statefulsets", "") => {
-            read(request).map_or(Ok(()), |workload| namespace.workload(&workload))
+            read(request).map(|it| namespace.workload(&it))
         }
-        ("apps", "deployments" | "statefulsets", "scale") => {
-            let scale =
-                |scale: Scale| namespace.scale(resource, request.name(), scale.spec.replicas);
-            read(request).map_or(Ok(()), scale)
-        }
-        _ => Ok(()),
-    }
+        ("apps", "deployments" | "statefulsets", "scale") => read(request)
+            .map(|it: Scale| namespace.scale(resource, request.name(), it.spec.replicas)),
+        _ => None,
+    };
+    checked.unwrap_or(Ok(()))
 }
 
 /// The object that is written; one that cannot be read is for the API server to refuse.
@@ -127,10 +123,8 @@ impl Namespace<'_> {
         }
         let (name, others) = (&budget.metadata.name, self.budgets()?);
         let is_same = |other: &&&Budget| {
-            declared
-                .evictable_under(other)
-                .iter()
-                .any(|pod| budget.selects(pod))
+            let pods = declared.evictable_under(other);
+            pods.iter().any(|pod| budget.selects(pod))
         };
         let mut others = others.iter().filter(|other| other.metadata.name != *name);
         if let Some(other) = others.find(is_same) {
