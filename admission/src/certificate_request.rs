@@ -37,12 +37,10 @@ pub(crate) fn common_name(pem: &[u8]) -> Result<Option<String>, Unreadable> {
         return Err(Unreadable::Der);
     }
     let names: Vec<_> = subject.iter_common_name().collect();
-    let [name] = names.as_slice() else {
-        return if names.is_empty() {
-            Ok(None)
-        } else {
-            Err(Unreadable::CommonName)
-        };
+    let name = match names.as_slice() {
+        [] => return Ok(None),
+        [name] => name,
+        _ => return Err(Unreadable::CommonName),
     };
     let header = &name.attr_value().header;
     match name.as_str() {

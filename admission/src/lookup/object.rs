@@ -115,11 +115,8 @@ fn volume_facts(pod: &str, volume: &Value, facts: &mut Vec<VolumeFacts>) {
     let tokens = list(volume, "/projected/sources")
         .filter_map(|source| field(source, "serviceAccountToken"));
     facts.extend(tokens.map(|token| VolumeFacts::Audience(text(token, "/audience"))));
-    if volume
-        .get("ephemeral")
-        .and_then(|source| field(source, "volumeClaimTemplate"))
-        .is_some()
-    {
+    let ephemeral = volume.get("ephemeral");
+    if ephemeral.is_some_and(|source| field(source, "volumeClaimTemplate").is_some()) {
         // ephemeral.VolumeClaimName: the pod's name and the volume's.
         let name = text(volume, "/name");
         facts.push(VolumeFacts::Claim(format!("{pod}-{name}")));

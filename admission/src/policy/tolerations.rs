@@ -205,24 +205,22 @@ fn conditions<'p>(
             && fits(&one.owner_kinds, pod.owner_kind())
             && fits(&one.priority_classes, &pod.spec.priority_class_name)
     });
+    let not_ready = first.and_then(|one| one.not_ready_seconds);
+    let unreachable = first.and_then(|one| one.unreachable_seconds);
     [
         TaintDefault {
             taint: NOT_READY,
             annotation: "nodelife.dev/not-ready-seconds",
             annotated: annotations.not_ready.as_ref(),
             in_tree: policy.in_tree.not_ready_seconds,
-            seconds: first
-                .and_then(|one| one.not_ready_seconds)
-                .unwrap_or(policy.not_ready_seconds),
+            seconds: not_ready.unwrap_or(policy.not_ready_seconds),
         },
         TaintDefault {
             taint: UNREACHABLE,
             annotation: "nodelife.dev/unreachable-seconds",
             annotated: annotations.unreachable.as_ref(),
             in_tree: policy.in_tree.unreachable_seconds,
-            seconds: first
-                .and_then(|one| one.unreachable_seconds)
-                .unwrap_or(policy.unreachable_seconds),
+            seconds: unreachable.unwrap_or(policy.unreachable_seconds),
         },
     ]
 }

@@ -166,11 +166,8 @@ impl<'a> Request<'a> {
             return Ok(&self.wire);
         };
         let read = || read_whole(unread.review).map_err(|error| error.to_string());
-        unread
-            .read
-            .get_or_init(read)
-            .as_ref()
-            .map_err(String::as_str)
+        let wire = unread.read.get_or_init(read).as_ref();
+        wire.map_err(String::as_str)
     }
 }
 

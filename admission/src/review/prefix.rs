@@ -57,11 +57,8 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// What follows the field `key`, which borrows from the bytes, from its value on.
     fn value_of(&self, key: &'a str) -> Option<&'a [u8]> {
-        let start = key
-            .as_ptr()
-            .addr()
-            .checked_sub(self.bytes.as_ptr().addr())?;
-        let mut offset = start + key.len();
+        let [start, end] = [self.bytes.as_ptr(), key.as_bytes().as_ptr_range().end];
+        let mut offset = end.addr().checked_sub(start.addr())?;
         for expected in [b'"', b':'] {
             offset += self.spaces(offset)?;
             if self.bytes.get(offset) != Some(&expected) {
