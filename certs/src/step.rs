@@ -52,13 +52,12 @@ pub(crate) fn repairs(situation: &Situation<'_>) -> Vec<RotationAction> {
     let Some(rotation) = &situation.observed.rotation else {
         return Vec::new();
     };
-    let configurations = &situation.observed.configurations;
-    let mut actions: Vec<RotationAction> = configurations
-        .iter()
-        .enumerate()
-        .filter(|(_, one)| !one.matches(&rotation.bundle))
-        .map(|(index, _)| RotationAction::Publish(index))
-        .collect();
+    let mut actions = Vec::new();
+    for (index, configuration) in situation.observed.configurations.iter().enumerate() {
+        if !configuration.matches(&rotation.bundle) {
+            actions.push(RotationAction::Publish(index));
+        }
+    }
     if issue(rotation, situation) {
         actions.push(RotationAction::Issue);
     }
@@ -69,18 +68,13 @@ pub(crate) fn repairs(situation: &Situation<'_>) -> Vec<RotationAction> {
 /// that signed the leaf in the serving Secret, and, in case that Secret is lost as well, our own
 /// CAs that every configuration trusts.
 fn survivors(observed: &Observed, now: Now) -> Vec<Fingerprint> {
-    let mut kept: Vec<Fingerprint> = observed
-        .serving
-        .iter()
-        .map(|serving| serving.issuer)
-        .filter(|issuer| issuer.not_after > now.wall)
-        .map(|issuer| issuer.id)
-        .collect();
-    let trusted = observed
-        .configurations
-        .iter()
-        .flat_map(|one| one.bundles.iter().flatten().flatten());
-    for one in trusted.filter(|one| one.own && one.not_after > now.wall) {
+    let lives = |one: &Certificate| one.not_after > now.wall;
+    let issuer = observed.serving.map(|serving| serving.issuer);
+    let issuer = issuer.filter(lives).map(|issuer| issuer.id);
+    let mut kept = Vec::from_iter(issuer);
+    let bundles = observed.configurations.iter().flat_map(|one| &one.bundles);
+    let trusted = bundles.flatten().flatten();
+    for one in trusted.filter(|one| one.own && lives(one)) {
         if !kept.contains(&one.id) && observed.everywhere(one.id) {
             kept.push(one.id);
         }
@@ -128,12 +122,8 @@ fn retired(rotation: &Rotation, situation: &Situation<'_>) -> Vec<Fingerprint> {
     }
     // The served leaf is the signer's, by `settled`.
     let needed = |id| id == rotation.signer.id || rotation.next.is_some_and(|next| next.id == id);
-    rotation
-        .bundle
-        .iter()
-        .map(|one| one.id)
-        .filter(|id| !needed(*id))
-        .collect()
+    let bundle = rotation.bundle.iter().map(|one| one.id);
+    bundle.filter(|id| !needed(*id)).collect()
 }
 
 /// Whether a new leaf has to be signed.
