@@ -54,8 +54,8 @@ impl Error {
     ///
     /// 409 is a changed resourceVersion or an existing name, 404 an object that was deleted since
     /// it was read.
-    pub(crate) fn of_write(what: String, source: kube::Error) -> Self {
-        match &source {
+    pub(crate) fn of_write(what: String) -> impl FnOnce(kube::Error) -> Self {
+        move |source| match &source {
             kube::Error::Api(status) if matches!(status.code, 404 | 409) => Self::Conflict(what),
             _ => Self::of_read(what)(source),
         }

@@ -112,13 +112,9 @@ impl Store {
     }
 
     async fn secret(&self, name: &str) -> Result<Option<Secret>, Error> {
-        self.secrets()
-            .get_opt(name)
-            .await
-            .map_err(Error::of_read(format!(
-                "get Secret {}/{name}",
-                self.names.namespace
-            )))
+        let what = format!("get Secret {}/{name}", self.names.namespace);
+        let found = self.secrets().get_opt(name).await;
+        found.map_err(Error::of_read(what))
     }
 
     fn configurations(&self, kind: &ApiResource) -> Api<DynamicObject> {
@@ -170,10 +166,8 @@ impl Store {
             .chain(&next)
             .all(|one| bundle.contains(&one.certificate));
         if !complete {
-            return Err(Error::unusable(
-                what,
-                "ca.crt lacks the signer or the next CA",
-            ));
+            let why = "ca.crt lacks the signer or the next CA";
+            return Err(Error::unusable(what, why));
         }
         let promoted = std::str::from_utf8(data(key::PROMOTED)?)
             .ok()
@@ -223,6 +217,10 @@ impl Store {
     ) -> Result<(), Error> {
         let what = format!("write Secret {}/{name}", self.names.namespace);
         let Some(version) = version else {
+            let texts = data.iter().filter_map(|(key, value)| {
+                let bytes = value.clone()?.into_bytes();
+                Some(((*key).to_owned(), ByteString(bytes)))
+            });
             let secret = Secret {
                 metadata: ObjectMeta {
                     name: Some(name.to_owned()),
@@ -230,14 +228,7 @@ impl Store {
                     ..ObjectMeta::default()
                 },
                 type_: Some(kind.to_owned()),
-                data: Some(
-                    data.iter()
-                        .filter_map(|(key, value)| {
-                            let bytes = value.clone()?.into_bytes();
-                            Some(((*key).to_owned(), ByteString(bytes)))
-                        })
-                        .collect(),
-                ),
+                data: Some(texts.collect()),
                 ..Secret::default()
             };
             let params = PostParams {
@@ -245,15 +236,13 @@ impl Store {
                 ..PostParams::default()
             };
             let made = self.secrets().create(&params, &secret).await;
-            return made.map(drop).map_err(|error| Error::of_write(what, error));
+            return made.map(drop).map_err(Error::of_write(what));
         };
-        let encoded: serde_json::Map<String, Value> = data
-            .iter()
-            .map(|(key, value)| {
-                let value = value.as_ref().map(|text| STANDARD.encode(text));
-                ((*key).to_owned(), json!(value))
-            })
-            .collect();
+        let encoded = data.iter().map(|(key, text)| {
+            let text = text.as_ref().map(|text| STANDARD.encode(text));
+            (*key, text)
+        });
+        let encoded: BTreeMap<&str, Option<String>> = encoded.collect();
         let patch = json!({
             "metadata": { "resourceVersion": version },
             "data": encoded,
@@ -262,11 +251,9 @@ impl Store {
             field_manager: Some(MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        self.secrets()
-            .patch(name, &params, &Patch::Merge(patch))
-            .await
-            .map(drop)
-            .map_err(|error| Error::of_write(what, error))
+        let secrets = self.secrets();
+        let patched = secrets.patch(name, &params, &Patch::Merge(patch)).await;
+        patched.map(drop).map_err(Error::of_write(what))
     }
 
     /// Writes the bundle into one configuration by a server-side apply of only this field, so that
@@ -281,56 +268,46 @@ impl Store {
             return Ok(());
         };
         let pem = STANDARD.encode(render(bundle));
-        let webhooks: Vec<Value> = stored
-            .webhooks
-            .iter()
-            .map(|(name, _)| json!({ "name": name, "clientConfig": { "caBundle": pem } }))
-            .collect();
+        let webhooks = stored.webhooks.iter();
+        let webhooks =
+            webhooks.map(|(name, _)| json!({ "name": name, "clientConfig": { "caBundle": pem } }));
         let name = &stored.name;
         let body = json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": stored.kind.kind,
             // With the UID, the apply cannot recreate an object that was just deleted.
             "metadata": { "name": name, "uid": stored.uid, "resourceVersion": stored.version },
-            "webhooks": webhooks,
+            "webhooks": webhooks.collect::<Vec<_>>(),
         });
         let params = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(body);
         let configurations = self.configurations(&stored.kind);
         let written = configurations.patch(name, &params, &patch).await;
         let what = format!("write {} {name}", stored.kind.kind);
-        written
-            .map(drop)
-            .map_err(|error| Error::of_write(what, error))
+        written.map(drop).map_err(Error::of_write(what))
     }
 }
 
 impl Reading {
     /// The same without bytes and keys.
     pub(crate) fn observed(&self) -> Observed {
+        let summaries = |all: &Vec<Encoded>| all.iter().map(|one| one.summary).collect();
+        let configurations = self.configurations.iter().map(|stored| {
+            let bundles = stored.webhooks.iter().map(|(_, bundle)| bundle.as_ref());
+            Configuration {
+                bundles: bundles.map(|all| all.map(summaries)).collect(),
+            }
+        });
         Observed {
             serving: self.serving.as_ref().map(|leaf| Serving {
                 leaf: leaf.certificate.summary,
                 issuer: leaf.issuer.summary,
             }),
-            configurations: self
-                .configurations
-                .iter()
-                .map(|stored| Configuration {
-                    bundles: stored
-                        .webhooks
-                        .iter()
-                        .map(|(_, bundle)| {
-                            let all = bundle.as_ref()?;
-                            Some(all.iter().map(|one| one.summary).collect())
-                        })
-                        .collect(),
-                })
-                .collect(),
+            configurations: configurations.collect(),
             rotation: self.ca.as_ref().map(|ca| Rotation {
                 signer: ca.signer.summary(),
                 next: ca.next.as_deref().map(Authority::summary),
-                bundle: ca.bundle.iter().map(|one| one.summary).collect(),
+                bundle: summaries(&ca.bundle),
                 promoted: ca.promoted,
             }),
         }
@@ -338,12 +315,9 @@ impl Reading {
 
     /// Every certificate that was read, to find one by its fingerprint.
     pub(crate) fn certificates(&self) -> impl Iterator<Item = &Encoded> {
-        let trusted = self
-            .configurations
-            .iter()
-            .flat_map(|stored| &stored.webhooks)
-            .filter_map(|(_, bundle)| bundle.as_ref())
-            .flatten();
+        let stored = self.configurations.iter();
+        let webhooks = stored.flat_map(|one| &one.webhooks);
+        let trusted = webhooks.flat_map(|(_, bundle)| bundle.iter().flatten());
         self.serving.iter().map(|leaf| &leaf.issuer).chain(trusted)
     }
 }
@@ -359,12 +333,9 @@ fn accept<T>(name: &str, read: Result<T, Error>) -> Option<T> {
 }
 
 fn entry<'a>(secret: &'a Secret, key: &str, what: &'static str) -> Result<&'a [u8], Error> {
-    secret
-        .data
-        .as_ref()
-        .and_then(|data| data.get(key))
-        .map(|bytes| bytes.0.as_slice())
-        .ok_or_else(|| Error::unusable(what, format!("{key} is missing")))
+    let bytes = secret.data.as_ref().and_then(|data| data.get(key));
+    let bytes = bytes.map(|bytes| bytes.0.as_slice());
+    bytes.ok_or_else(|| Error::unusable(what, format!("{key} is missing")))
 }
 
 /// The labels of objects that certs creates, as in the manifests.
