@@ -85,10 +85,8 @@ pub(crate) fn read_key(
     let key = KeyPair::from_pem(text).map_err(|error| Error::unusable(what, error.to_string()))?;
     let x509 = parse(&certificate.der)?;
     if x509.public_key().subject_public_key.data.as_ref() != key.public_key_raw() {
-        return Err(Error::unusable(
-            what,
-            "the key does not match the certificate",
-        ));
+        let why = "the key does not match the certificate";
+        return Err(Error::unusable(what, why));
     }
     Ok(key)
 }

@@ -88,10 +88,8 @@ impl Encoded {
             .map(|block| {
                 let block = block.map_err(|error| Error::unusable("PEM", error.to_string()))?;
                 if block.label != "CERTIFICATE" {
-                    return Err(Error::unusable(
-                        "PEM",
-                        format!("expected CERTIFICATE, found {}", block.label),
-                    ));
+                    let why = format!("expected CERTIFICATE, found {}", block.label);
+                    return Err(Error::unusable("PEM", why));
                 }
                 Self::read(block.contents, subject)
             })

@@ -98,13 +98,8 @@ fn bears(certificate: &Encoded, name: &str) -> Result<bool, Error> {
     let names = x509
         .subject_alternative_name()
         .map_err(|error| Error::unusable("the leaf", error.to_string()))?;
-    Ok(names.is_some_and(|names| {
-        names
-            .value
-            .general_names
-            .iter()
-            .any(|san| matches!(san, GeneralName::DNSName(dns) if *dns == name))
-    }))
+    let is_it = |san: &GeneralName<'_>| matches!(san, GeneralName::DNSName(dns) if *dns == name);
+    Ok(names.is_some_and(|names| names.value.general_names.iter().any(is_it)))
 }
 
 #[cfg(test)]

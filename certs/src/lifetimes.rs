@@ -43,10 +43,7 @@ impl Lifetimes {
         if self.ca <= zero || self.leaf <= zero || self.propagation < zero || self.backdate < zero {
             return Some("lifetimes must be positive".to_owned());
         }
-        let needed = self
-            .leaf
-            .saturating_add(self.propagation)
-            .saturating_add(self.propagation);
+        let needed = self.retirement().saturating_add(self.propagation);
         if self.ca / 2 < needed {
             return Some(format!(
                 "half of the CA's life ({:#}) must be at least the leaf's life plus twice the propagation ({needed:#})",

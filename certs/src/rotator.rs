@@ -282,10 +282,8 @@ fn turned(
 }
 
 fn pick(seen: &Reading, ids: &[Fingerprint]) -> Vec<Encoded> {
-    ids.iter()
-        .filter_map(|id| seen.certificates().find(|one| one.summary.id == *id))
-        .cloned()
-        .collect()
+    let find = |id: &Fingerprint| seen.certificates().find(|one| one.summary.id == *id);
+    ids.iter().filter_map(find).cloned().collect()
 }
 
 impl RotationAction {
