@@ -94,16 +94,10 @@ pub fn of(package: &str, target: &str) -> Result<String> {
 
 /// The crates of others that are reached by dependencies that are linked, by name and version.
 pub(crate) fn linked<'a>(metadata: &'a Metadata, package: &str) -> Result<Vec<&'a Package>> {
-    let nodes: BTreeMap<&str, &Node> = metadata
-        .resolve
-        .nodes
-        .iter()
-        .map(|node| (node.id.as_str(), node))
-        .collect();
-    let start = metadata
-        .packages
-        .iter()
-        .find(|one| one.name == package && one.source.is_none());
+    let nodes = metadata.resolve.nodes.iter();
+    let nodes: BTreeMap<&str, &Node> = nodes.map(|node| (node.id.as_str(), node)).collect();
+    let mut packages = metadata.packages.iter();
+    let start = packages.find(|one| one.name == package && one.source.is_none());
     let start = start.with_context(|| format!("no package {package} in this workspace"))?;
     let mut reached = BTreeSet::new();
     let mut open = vec![start.id.as_str()];
@@ -111,20 +105,13 @@ pub(crate) fn linked<'a>(metadata: &'a Metadata, package: &str) -> Result<Vec<&'
         if !reached.insert(id) {
             continue;
         }
-        let dependencies = nodes
-            .get(id)
-            .map(|node| node.deps.as_slice())
-            .unwrap_or_default();
-        let linked = dependencies
-            .iter()
-            .filter(|one| one.dep_kinds.iter().any(|kind| kind.kind.is_none()));
+        let dependencies = nodes.get(id).into_iter().flat_map(|node| &node.deps);
+        let linked =
+            dependencies.filter(|one| one.dep_kinds.iter().any(|kind| kind.kind.is_none()));
         open.extend(linked.map(|one| one.pkg.as_str()));
     }
-    let mut packages: Vec<&Package> = metadata
-        .packages
-        .iter()
-        .filter(|package| reached.contains(package.id.as_str()) && package.source.is_some())
-        .collect();
+    let is_linked = |one: &&Package| reached.contains(one.id.as_str()) && one.source.is_some();
+    let mut packages: Vec<&Package> = metadata.packages.iter().filter(is_linked).collect();
     packages.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
     Ok(packages)
 }

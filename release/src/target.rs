@@ -59,10 +59,8 @@ fn flags() -> Result<String> {
 
 /// Runs a command in the repository.
 pub fn succeed(command: &mut Command) -> Result<()> {
-    let status = command
-        .current_dir(ROOT)
-        .status()
-        .with_context(|| format!("failed to run {command:?}"))?;
+    let status = command.current_dir(ROOT).status();
+    let status = status.with_context(|| format!("failed to run {command:?}"))?;
     if !status.success() {
         bail!("{command:?} ended with {status}");
     }
@@ -80,10 +78,8 @@ pub fn installed(target: &str) -> Result<()> {
 }
 
 pub(crate) fn output(command: &mut Command) -> Result<String> {
-    let output = command
-        .current_dir(ROOT)
-        .output()
-        .with_context(|| format!("failed to run {command:?}"))?;
+    let output = command.current_dir(ROOT).output();
+    let output = output.with_context(|| format!("failed to run {command:?}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         bail!("{command:?} failed: {}", said.trim_end());
