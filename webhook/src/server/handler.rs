@@ -212,10 +212,8 @@ fn expected_length(headers: &HeaderMap) -> Result<usize, Rejection> {
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok());
     let length = length.map_or(Ok(LARGEST_BODY), str::parse);
-    length
-        .ok()
-        .filter(|length| *length <= LARGEST_SENT)
-        .ok_or_else(too_large)
+    let length = length.ok().filter(|length| *length <= LARGEST_SENT);
+    length.ok_or_else(too_large)
 }
 
 fn too_large() -> Rejection {
@@ -346,9 +344,7 @@ fn report(
         result,
     };
     state.metrics.decided(&labels, bytes, took);
-    let Some(refusal) = refusal else {
-        return;
-    };
+    let Some(refusal) = refusal else { return };
     tracing::info!(
         uid = review.uid.trim_matches('"'),
         user = shown(request.user().name()),
