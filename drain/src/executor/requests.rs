@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::removal::{RemovalMethod, remove};
 use crate::shared_state::SharedState;
+use crate::view::watches::pod_filter;
 use crate::view::{text, values};
 
 pub(super) async fn send_removal(
@@ -54,10 +55,7 @@ async fn list_pod(
     namespace: &Str,
     name: &str,
 ) -> Result<Option<Box<Pod>>, ApiError> {
-    let filter = ListFilter {
-        namespace: Some(namespace.to_string()),
-        ..ListFilter::named(name)
-    };
+    let filter = pod_filter(name, Some(namespace));
     let mut listed = cluster.items(&listing::PODS, &filter).await?;
     Ok(listed.pop().map(Box::new))
 }
@@ -89,12 +87,8 @@ async fn presence(cluster: &Cluster, namespace: &str, owner: &OwnerReference) ->
     let Some(listing) = listing else {
         return Presence::Unknown;
     };
-    let target = listing
-        .resource
-        .all()
-        .in_namespace(namespace)
-        .named(&owner.name);
-    match cluster.get::<Object>(target).await {
+    let target = listing.resource.all().in_namespace(namespace);
+    match cluster.get::<Object>(target.named(&owner.name)).await {
         Ok(Some(object)) if object.metadata.uid == owner.uid => Presence::Present,
         Ok(_) => Presence::Absent,
         Err(_) => Presence::Unknown,

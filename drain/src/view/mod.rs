@@ -336,10 +336,8 @@ impl ClusterView {
             };
             let namespace = pod.metadata.namespace.clone();
             if kind == WorkloadKind::ReplicaSet && !self.exhausted.is_empty() {
-                namespaces
-                    .entry(WorkloadKind::Deployment)
-                    .or_default()
-                    .insert(namespace.clone());
+                let of_deployments = namespaces.entry(WorkloadKind::Deployment).or_default();
+                of_deployments.insert(namespace.clone());
             }
             namespaces.entry(kind).or_default().insert(namespace);
         }
@@ -431,10 +429,10 @@ impl ClusterView {
 
     /// Each pod once, since a pod without a controller counts for one; by namespace.
     fn known_pods(&self) -> Vec<&Pod> {
-        let known: BTreeMap<(&Str, &Str), &Pod> = self
-            .judged_pods()
-            .map(|pod| ((&pod.metadata.namespace, &pod.metadata.uid), pod))
-            .collect();
+        let mut known: BTreeMap<(&Str, &Str), &Pod> = BTreeMap::new();
+        for pod in self.judged_pods() {
+            known.insert((&pod.metadata.namespace, &pod.metadata.uid), pod);
+        }
         known.into_values().collect()
     }
 }
@@ -458,10 +456,8 @@ pub(crate) fn values<'a>(
 
 /// The text at this JSON pointer, or none.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    let text = object.pointer(pointer).and_then(Value::as_str);
+    text.unwrap_or_default()
 }
 
 #[cfg(test)]

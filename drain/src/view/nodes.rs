@@ -23,12 +23,11 @@ pub async fn select_nodes(
     cluster: &Cluster,
     selection: &NodeSelection,
 ) -> anyhow::Result<SelectedNodes> {
-    select(cluster, selection)
-        .await
-        .map_err(|error| match error.downcast::<ApiError>() {
-            Ok(error) => cluster.connect_error(error).into(),
-            Err(error) => error,
-        })
+    let selected = select(cluster, selection).await;
+    selected.map_err(|error| match error.downcast::<ApiError>() {
+        Ok(error) => cluster.connect_error(error).into(),
+        Err(error) => error,
+    })
 }
 
 async fn select(cluster: &Cluster, selection: &NodeSelection) -> anyhow::Result<SelectedNodes> {

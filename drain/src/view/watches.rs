@@ -66,11 +66,8 @@ impl Watches {
         } else {
             for node in nodes {
                 let what = format!("the pods of node {node}");
-                watches.follow_pods(
-                    cluster,
-                    slice::from_ref(node),
-                    (ListFilter::on_node(node), what),
-                );
+                let of_node = (ListFilter::on_node(node), what);
+                watches.follow_pods(cluster, slice::from_ref(node), of_node);
             }
         }
         watches.follow_budgets(cluster, None);
@@ -105,10 +102,8 @@ impl Watches {
                     .into_stream(),
                 (format!("pod {pod}"), true, |_| true),
                 move |pods| {
-                    vec![DrainEvent::Listed {
-                        node: name.clone(),
-                        pods,
-                    }]
+                    let node = name.clone();
+                    vec![DrainEvent::Listed { node, pods }]
                 },
                 |pod| Some(DrainEvent::Pod(pod)),
                 |pod| Some(DrainEvent::PodGone(pod.metadata.uid)),
@@ -136,10 +131,8 @@ impl Watches {
                 node.is_empty() || of.contains(node)
             }),
             move |pods| {
-                let mut by_node: BTreeMap<Str, Vec<Pod>> = nodes
-                    .iter()
-                    .map(|node| (node.clone(), Vec::new()))
-                    .collect();
+                let by_node = nodes.iter().map(|node| (node.clone(), Vec::new()));
+                let mut by_node: BTreeMap<Str, Vec<Pod>> = by_node.collect();
                 for pod in pods {
                     if let Some(pods) = by_node.get_mut(&pod.spec.node_name) {
                         pods.push(pod);
@@ -160,8 +153,9 @@ impl Watches {
 
     fn follow_budgets(&mut self, cluster: &Cluster, namespace: Option<&str>) {
         let shared = &self.process.watches;
+        let filter = namespace.map_or_else(ListFilter::default, ListFilter::in_namespace);
         let budgets = events(
-            shared.follow(cluster, &listing::BUDGETS, in_namespace(namespace)),
+            shared.follow(cluster, &listing::BUDGETS, filter),
             ("PodDisruptionBudgets".to_owned(), true, |_| false),
             |budgets| vec![DrainEvent::Budgets(budgets)],
             |budget| Some(DrainEvent::Budget(budget)),
@@ -179,12 +173,8 @@ impl Watches {
             return self.follow_named(cluster, &names, (ListFilter::default(), what));
         }
         for name in &names {
-            let what = format!("node {name}");
-            self.follow_named(
-                cluster,
-                slice::from_ref(name),
-                (ListFilter::named(name), what),
-            );
+            let of_node = (ListFilter::named(name), format!("node {name}"));
+            self.follow_named(cluster, slice::from_ref(name), of_node);
         }
     }
 
@@ -276,13 +266,6 @@ pub(crate) fn pod_filter(name: &str, namespace: Option<&str>) -> ListFilter {
             ..ListFilter::named(name)
         },
         None => ListFilter::on_node(name),
-    }
-}
-
-fn in_namespace(namespace: Option<&str>) -> ListFilter {
-    ListFilter {
-        namespace: namespace.map(str::to_owned),
-        ..ListFilter::default()
     }
 }
 
