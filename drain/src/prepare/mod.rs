@@ -226,10 +226,8 @@ fn one_at_a_time(
     if view.nodes.len() < 2 || request.settings.concurrency.unwrap_or(1) < 2 {
         return None;
     }
-    let homeless: Vec<&PlannedPod> = plan
-        .with(Action::Evict)
-        .filter(|pod| pod.unschedulable.is_some())
-        .collect();
+    let evicted = plan.with(Action::Evict);
+    let homeless: Vec<&PlannedPod> = evicted.filter(|pod| pod.unschedulable.is_some()).collect();
     let elsewhere = homeless.iter().find(|planned| {
         let pod = view.pod(&planned.uid);
         let own = std::slice::from_ref(&planned.node);

@@ -66,13 +66,11 @@ impl DrainSettings {
             bypass: bypass_pdb.iter().cloned().collect(),
             approved: None,
         };
+        let bypassed = bypass_pdb.iter().map(|key| key.to_string().into());
         let eviction = EvictionSettings {
             disable_eviction: *disable_eviction,
             grace_period_seconds: *grace_period,
-            bypass_pdb: bypass_pdb
-                .iter()
-                .map(|key| key.to_string().into())
-                .collect(),
+            bypass_pdb: bypassed.collect(),
             force_after_seconds: force_after.map(|after| after.0.as_secs()),
             on_impossible: match on_impossible {
                 OnImpossible::Refuse => None,
@@ -133,23 +131,17 @@ impl DrainRequest {
         now: Timestamp,
     ) -> DrainPlan {
         let (machine, eviction) = self.settings.options(view.namespace.is_some());
+        let exclusion = self.settings.exclude_from_load_balancers;
+        let exclusion = exclusion.and_then(|wait| signed(wait.0));
         let options = PlanOptions {
             eviction,
             by_priority: machine.by_priority,
             concurrency: machine.concurrency,
-            exclusion: self
-                .settings
-                .exclude_from_load_balancers
-                .and_then(|wait| signed(wait.0))
-                .unwrap_or_default(),
+            exclusion: exclusion.unwrap_or_default(),
             now,
         };
-        view.plan(
-            &machine.policy,
-            machine.implicit.as_ref(),
-            &options,
-            context,
-        )
+        let implicit = machine.implicit.as_ref();
+        view.plan(&machine.policy, implicit, &options, context)
     }
 
     /// The options of the state machine.
@@ -162,14 +154,11 @@ impl DrainRequest {
     ) -> DrainOptions {
         let (options, _) = self.settings.options(view.namespace.is_some());
         let nodes = view.nodes.len() + view.excluded.len();
+        let mut given_up = plan.impossible.clone();
+        given_up.retain(|_, why| !options.wait_for_impossible && !why.may_be_scaled());
+        let zones = self.earlier.zones.clone().into_iter();
         DrainOptions {
-            given_up: if options.wait_for_impossible {
-                BTreeMap::new()
-            } else {
-                let mut given_up = plan.impossible.clone();
-                given_up.retain(|_, why| !why.may_be_scaled());
-                given_up
-            },
+            given_up,
             without_place: plan.without_place.clone(),
             wait_for_rights: self.shared.is_some(),
             deadline: deadline(self.end, cluster),
@@ -177,13 +166,7 @@ impl DrainRequest {
             max_unavailable: self.max_unavailable.map(|most| most.of(nodes)),
             soak: signed(self.soak).unwrap_or_default(),
             gate: self.gate.is_some(),
-            zones: self
-                .earlier
-                .zones
-                .clone()
-                .into_iter()
-                .chain(view.zones())
-                .collect(),
+            zones: zones.chain(view.zones()).collect(),
             claims,
             earlier: self.earlier.clone(),
             ..options

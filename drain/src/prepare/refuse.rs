@@ -49,21 +49,15 @@ pub(super) fn refuse(
     if reasons.is_empty() {
         return (plan, Refusals::default());
     }
-    let (refused, rest): (Vec<Str>, Vec<Str>) = plan
-        .nodes
-        .iter()
-        .cloned()
-        .partition(|node| reasons.contains_key(node));
+    let nodes = plan.nodes.iter().cloned();
+    let (refused, rest): (Vec<Str>, Vec<Str>) = nodes.partition(|node| reasons.contains_key(node));
     let all = rest.is_empty() || request.settings.on_refused == OnRefused::All;
     reporter.note(if all {
         let nodes = first_nodes(&plan.nodes);
         format!("refused to drain {nodes}: nothing was changed")
     } else {
-        let verb = if refused.len() == 1 {
-            "it is"
-        } else {
-            "they are"
-        };
+        let is_one = refused.len() == 1;
+        let verb = if is_one { "it is" } else { "they are" };
         format!("refused to drain {}: left as {verb}", first_nodes(&refused))
     });
     let reasons = reasons.into_iter();
