@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::ApiError;
-use nodelife_core::format::count;
+use nodelife_core::format::{count, join};
 use nodelife_drain_plan::{DrainEvent, Tracked};
 
 use super::Executor;
@@ -84,23 +84,17 @@ impl Executor<'_> {
             let said = (refusal.clone(), waits);
             self.blocked.unscheduled.insert(budget.clone(), said);
         }
-        let named: Vec<String> = unhealthy
-            .iter()
-            .take(MAX_NAMED)
-            .map(|pod| match pods.pending.get(&pod.name) {
-                Some(words) => format!("{pod}: {words}"),
-                None => pod.to_string(),
-            })
-            .collect();
-        let more = if unhealthy.len() > MAX_NAMED {
-            "; …"
-        } else {
-            ""
-        };
+        let named = unhealthy.iter().take(MAX_NAMED);
+        let named = named.map(|pod| match pods.pending.get(&pod.name) {
+            Some(words) => format!("{pod}: {words}"),
+            None => pod.to_string(),
+        });
+        let is_cut = unhealthy.len() > MAX_NAMED;
+        let more = if is_cut { "; …" } else { "" };
         self.reporter.note(format_args!(
             "budget {budget}: {}: {}{more}",
             count(unhealthy.len(), "unhealthy pod"),
-            named.join("; ")
+            join(named, "; ")
         ));
     }
 

@@ -127,20 +127,14 @@ impl Executor<'_> {
     /// Names the right for want of which nothing was evicted from a node.
     fn warn_forbidden(&mut self, to_uncordon: &[Str]) {
         let (right, flags) = self.request.settings.method().permission();
+        let are_named = self.machine.pods_are_named();
+        let kind = if are_named { "pod" } else { "node" };
         for (node, _) in self.machine.nodes() {
             let Some(namespace) = self.machine.forbidden_namespace(node) else {
                 continue;
             };
-            let back = if to_uncordon.contains(node) {
-                ", uncordoning it"
-            } else {
-                ""
-            };
-            let kind = if self.machine.pods_are_named() {
-                "pod"
-            } else {
-                "node"
-            };
+            let is_back = to_uncordon.contains(node);
+            let back = if is_back { ", uncordoning it" } else { "" };
             self.reporter.warn(format_args!(
                 "{kind}/{node}: nothing was evicted{back}: not allowed to {right} in namespace \
                  {namespace}; check with: kubectl auth can-i {flags} -n {namespace}"
@@ -190,33 +184,28 @@ impl Executor<'_> {
 
     /// Time ran out before a node was seen to be empty.
     fn unfinished(&self) -> DrainStatus {
-        let awaited = self
-            .machine
-            .awaiting_nodes()
-            .iter()
-            .flat_map(|node| self.machine.awaited(node))
-            .map(|awaited| match awaited {
-                Awaited::Replacements { .. } => DrainStatus::Blocked,
-                Awaited::Volume(_) => DrainStatus::Stuck,
-            })
-            .fold(DrainStatus::Done, DrainStatus::and);
-        let settled = self
-            .machine
-            .pods()
-            .all(|tracked| tracked.state.is_settled());
-        let unconfirmed = self.machine.nodes().any(|(_, phase)| {
+        let machine = &self.machine;
+        let awaiting = machine.awaiting_nodes();
+        let awaited = awaiting.iter().flat_map(|node| machine.awaited(node));
+        let awaited = awaited.map(|awaited| match awaited {
+            Awaited::Replacements { .. } => DrainStatus::Blocked,
+            Awaited::Volume(_) => DrainStatus::Stuck,
+        });
+        let awaited = awaited.fold(DrainStatus::Done, DrainStatus::and);
+        let settled = machine.pods().all(|tracked| tracked.state.is_settled());
+        let unconfirmed = machine.nodes().any(|(_, phase)| {
             !matches!(
                 phase,
                 NodePhase::Settling | NodePhase::Done | NodePhase::Left(_)
             )
         });
         // What went after its node's time was over was not confirmed.
-        let unnoticed = self.machine.nodes().any(|(node, phase)| {
+        let unnoticed = machine.nodes().any(|(node, phase)| {
             phase == NodePhase::Left(NodeLoss::TimedOut)
-                && self.machine.is_settled(node)
-                && self.machine.awaited(node).is_empty()
+                && machine.is_settled(node)
+                && machine.awaited(node).is_empty()
         });
-        if unnoticed || settled && unconfirmed && self.machine.stopped().is_some() {
+        if unnoticed || settled && unconfirmed && machine.stopped().is_some() {
             DrainStatus::Failed
         } else {
             awaited

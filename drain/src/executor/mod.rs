@@ -344,13 +344,9 @@ impl<'a> Executor<'a> {
 
     /// When something is due that no event brings.
     fn wake_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let wake = self
-            .machine
-            .wake_at(now)
-            .into_iter()
-            .chain([self.report_at])
-            .chain(self.operators.due);
-        wake.chain(self.reporter.wake_at(now)).min()
+        let (machine, reporter) = (self.machine.wake_at(now), self.reporter.wake_at(now));
+        let all = [machine, Some(self.report_at), self.operators.due, reporter];
+        all.into_iter().flatten().min()
     }
 
     /// Has the machine take in an event at once, after those that came before it.

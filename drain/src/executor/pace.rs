@@ -41,11 +41,8 @@ impl Pace {
     /// Waits until the next may be made. May be cancelled.
     pub(super) async fn wait(&self) {
         let Some((at, took)) = self.last else { return };
-        let share = if self.answers < ANSWERS {
-            SHARE
-        } else {
-            SHARE_ANSWERED
-        };
+        let answered = self.answers >= ANSWERS;
+        let share = if answered { SHARE_ANSWERED } else { SHARE };
         let wait = took.saturating_mul(share).min(LONGEST);
         tokio::time::sleep_until(at + wait).await;
     }

@@ -158,12 +158,9 @@ impl Executor<'_> {
 
     /// A node is cordoned: its pods are evicted from now on.
     fn node_cordoned(&mut self, node: &Str, changed: bool) {
-        let how = if changed {
-            "cordoned"
-        } else {
-            "already cordoned"
-        };
-        self.reporter.note(format_args!("node/{node}: {how}"));
+        let already = if changed { "" } else { "already " };
+        self.reporter
+            .note(format_args!("node/{node}: {already}cordoned"));
         let text = format!("{} is draining the node", self.events.instance());
         self.events.record(node, EventReason::STARTED, "", &text);
         self.conditions.write(node, DrainProgress::Begun);
