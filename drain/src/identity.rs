@@ -45,13 +45,10 @@ impl DrainIdentity {
 
 /// User, machine and process id, for people.
 fn this_process() -> String {
-    let user = ["USER", "LOGNAME", "USERNAME"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok())
-        .filter(|user| !user.is_empty());
-    let host = host();
-    let pid = std::process::id();
-    match user {
+    let mut names = ["USER", "LOGNAME", "USERNAME"].iter();
+    let user = names.find_map(|name| std::env::var(name).ok());
+    let (host, pid) = (host(), std::process::id());
+    match user.filter(|user| !user.is_empty()) {
         Some(user) => format!("{user}@{host}, process {pid}"),
         None => format!("{host}, process {pid}"),
     }

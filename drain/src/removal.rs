@@ -27,12 +27,10 @@ impl RemovalMethod {
 
     /// By DELETE; with at least this many seconds to stop if the user gave fewer.
     pub(super) fn past_budgets(self, at_least: Option<u32>) -> Self {
+        let given = self.grace_period_seconds.map(|given| given.max(1));
         Self {
             delete: true,
-            grace_period_seconds: self
-                .grace_period_seconds
-                .map(|given| given.max(1))
-                .or(at_least),
+            grace_period_seconds: given.or(at_least),
         }
     }
 }

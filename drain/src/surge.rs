@@ -57,9 +57,7 @@ impl Surges {
             if !matches!(why, Impossible::NeverAllows { .. }) {
                 continue;
             }
-            let Some(pod) = view.pod(&uid) else {
-                continue;
-            };
+            let Some(pod) = view.pod(&uid) else { continue };
             let scaler = view.store.workloads.scaler(pod);
             let Some(scaler) = scaler.filter(|scaler| scaler.kind == WorkloadKind::Deployment)
             else {
