@@ -14,16 +14,20 @@ const LABEL: &str = "cluster.x-k8s.io/drain";
 const ANNOTATION: &str = "nodelife.dev/drain";
 
 /// The treatment of a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Behavior {
     /// It stays.
+    #[error("skip")]
     Skip,
     /// It is waited for until it finishes by itself.
+    #[error("wait-completed")]
     WaitCompleted,
     /// It goes when all pods of a lower order are gone; pods that nothing is asked for have 0.
+    #[error("order={0}")]
     Order(i32),
     /// As if nothing were asked for. In a rule it goes before the pod's own words: who owns a pod cannot hold
     /// a drain with them.
+    #[error("evict")]
     Evict,
 }
 
@@ -46,17 +50,6 @@ impl FromStr for Behavior {
                         "invalid value '{text}': expected skip, wait-completed, evict or order=NUMBER"
                     )
                 }),
-        }
-    }
-}
-
-impl fmt::Display for Behavior {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Skip => f.write_str("skip"),
-            Self::WaitCompleted => f.write_str("wait-completed"),
-            Self::Order(order) => write!(f, "order={order}"),
-            Self::Evict => f.write_str("evict"),
         }
     }
 }
@@ -91,24 +84,16 @@ impl fmt::Display for PodRule {
 
 nodelife_core::as_text!(PodRule, "maxLength": 512);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BehaviorSource {
     /// The pod's label `cluster.x-k8s.io/drain`.
+    #[error("its label {LABEL}")]
     Label,
     /// The pod's annotation `nodelife.dev/drain`.
+    #[error("its annotation {ANNOTATION}")]
     Annotation,
-    /// `--pod-rule`
+    #[error("--pod-rule")]
     Flag,
-}
-
-impl fmt::Display for BehaviorSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Label => write!(f, "its label {LABEL}"),
-            Self::Annotation => write!(f, "its annotation {ANNOTATION}"),
-            Self::Flag => f.write_str("--pod-rule"),
-        }
-    }
 }
 
 /// The behavior that is asked for this pod, and its source. Of the rules the first that selects it counts; the

@@ -53,34 +53,46 @@ pub struct Tracked {
     pub warnings: Vec<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 pub enum PodState {
+    #[error("skipped: {0}")]
     Skipped(SkipReason),
     /// It may go as soon as its turn comes.
     #[default]
+    #[error("waiting for its turn")]
     Waiting,
     /// Whether its controller is gone is being looked up.
+    #[error("checking its controller")]
     CheckingOwner,
     /// The eviction was sent and not answered yet.
+    #[error("evicting")]
     Evicting,
     /// The pod is being read, after an answer that left the outcome open.
+    #[error("checking the pod")]
     Fetching,
     /// It cannot go now.
+    #[error("{}", .0.block)]
     Blocked(Blocked),
+    #[error("terminating")]
     Terminating {
         /// Since when, by the drain's clock.
         since: Timestamp,
     },
     /// It is waited for until it finishes by itself.
+    #[error("waiting for it to complete")]
     Completing,
+    #[error("gone")]
     Gone,
     /// It came while the drain ran, and a flag is missing to evict it.
+    #[error("arrived during the drain and was not evicted: {}", remedies(.0))]
     Refused(Vec<MissingFlag>),
     /// It cannot be evicted as things are.
+    #[error("cannot be evicted: {0}")]
     Impossible(Unevictable),
     /// It was blocked for longer than `--blocked-timeout`, or at all with `--once`.
+    #[error("gave up: {0}")]
     GivenUp(BlockReason),
-    /// It was evicted and not gone within `--pod-timeout`.
+    #[error("evicted, but not gone within --pod-timeout")]
     Stuck,
 }
 
@@ -200,15 +212,17 @@ pub enum BlockReason {
 }
 
 fn replacements(obstacles: &[String], held: bool) -> String {
-    let obstacles: String = obstacles
-        .iter()
-        .flat_map(|obstacle| [obstacle, "; "])
-        .collect();
+    let obstacles = obstacles.iter().flat_map(|obstacle| [obstacle, "; "]);
+    let obstacles: String = obstacles.collect();
     if held {
         return format!("{obstacles}this last Ready pod stays until that changes");
     }
     let limit = IMPLICIT_TIMEOUT.as_secs();
     format!("{obstacles}if none becomes Ready within {limit} s, one more pod is evicted")
+}
+
+fn remedies(needs: &[MissingFlag]) -> String {
+    join(needs.iter().map(MissingFlag::with_remedy), "; ")
 }
 
 fn several(budgets: &[BudgetName]) -> String {
@@ -268,29 +282,6 @@ impl PodState {
                 (one, two) => discriminant(one) == discriminant(two),
             },
             (one, two) => discriminant(one) == discriminant(two),
-        }
-    }
-}
-
-impl fmt::Display for PodState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Skipped(skip) => write!(f, "skipped: {skip}"),
-            Self::Waiting => f.write_str("waiting for its turn"),
-            Self::CheckingOwner => f.write_str("checking its controller"),
-            Self::Evicting => f.write_str("evicting"),
-            Self::Fetching => f.write_str("checking the pod"),
-            Self::Blocked(blocked) => blocked.block.fmt(f),
-            Self::Terminating { .. } => f.write_str("terminating"),
-            Self::Completing => f.write_str("waiting for it to complete"),
-            Self::Gone => f.write_str("gone"),
-            Self::Refused(needs) => {
-                let needs = join(needs.iter().map(MissingFlag::with_remedy), "; ");
-                write!(f, "arrived during the drain and was not evicted: {needs}")
-            }
-            Self::Impossible(reason) => write!(f, "cannot be evicted: {reason}"),
-            Self::GivenUp(block) => write!(f, "gave up: {block}"),
-            Self::Stuck => f.write_str("evicted, but not gone within --pod-timeout"),
         }
     }
 }
