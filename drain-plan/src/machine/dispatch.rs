@@ -87,9 +87,7 @@ impl DrainMachine {
                 Due::Evict(charge) => self.evict(&uid, charge),
                 Due::Bypass(budget) => self.bypass(&uid, budget),
                 Due::Get => self.fetch_pod(&uid),
-                Due::Count(workload) => {
-                    self.request_count(&workload, CountReader::ImplicitBudget);
-                }
+                Due::Count(workload) => self.request_count(&workload, CountReader::ImplicitBudget),
                 Due::Block(block) => self.wait_for_budget(&uid, block),
                 Due::GiveUp(why) => self.set(&uid, PodState::Impossible(why)),
             }
@@ -101,21 +99,17 @@ impl DrainMachine {
     /// not be seen, what was refused less often comes before: each gets its try.
     fn candidates(&self) -> Vec<Str> {
         let draining = self.nodes.draining();
-        let mut waiting: Vec<&Tracked> = self
-            .pods
-            .values()
-            .filter(|tracked| draining.get(tracked.node_index) == Some(&true))
-            .filter(|tracked| self.attempt(tracked) != Attempt::None)
-            .collect();
+        let is_draining = |t: &&Tracked| draining.get(t.node_index) == Some(&true);
+        let waiting = self.pods.values().filter(is_draining);
+        let waiting = waiting.filter(|t| self.attempt(t) != Attempt::None);
+        let mut waiting: Vec<&Tracked> = waiting.collect();
         let blind = !self.can_read_budgets();
         waiting.sort_by_cached_key(|t| {
             let failures = if blind { t.failures } else { 0 };
             (self.tier(t), t.pod.is_ready(), failures, t.rank)
         });
-        waiting
-            .iter()
-            .map(|tracked| tracked.pod.metadata.uid.clone())
-            .collect()
+        let waiting = waiting.into_iter();
+        waiting.map(|t| t.pod.metadata.uid.clone()).collect()
     }
 
     fn rank_pods(&mut self) {
@@ -275,11 +269,8 @@ impl DrainMachine {
         // Time is no reason to take the last pod while it is known that no other can come.
         let held = fails && counts.has <= 1;
         // Nor is it a reason to wait where the scheduler says what the plan has said.
-        let in_vain = !pending.is_empty()
-            && self
-                .settings
-                .without_place
-                .contains(&tracked.pod.metadata.uid);
+        let uid = &tracked.pod.metadata.uid;
+        let in_vain = !pending.is_empty() && self.settings.without_place.contains(uid);
         // One pod is let through, not all that have waited as long.
         let its_turn = waited && !self.ledger.last_sent(&limit).is_some_and(patient);
         let gives_way = !held && (its_turn || in_vain);
@@ -320,14 +311,12 @@ impl DrainMachine {
             return false;
         };
         self.pods.values().any(|other| {
-            matches!(
+            let controller = other.pod.metadata.controller();
+            let goes = matches!(
                 other.state,
                 PodState::Evicting | PodState::Terminating { .. }
-            ) && other
-                .pod
-                .metadata
-                .controller()
-                .is_some_and(|c| c.uid == keeper.uid)
+            );
+            goes && controller.is_some_and(|c| c.uid == keeper.uid)
         })
     }
 
@@ -387,9 +376,7 @@ impl DrainMachine {
     }
 
     pub(super) fn fetch_pod(&mut self, uid: &Str) {
-        let Some(tracked) = self.pods.get(uid.as_str()) else {
-            return;
-        };
+        let Some(tracked) = self.pod(uid) else { return };
         let meta = &tracked.pod.metadata;
         let effect = Effect::Get {
             namespace: meta.namespace.clone(),

@@ -268,13 +268,9 @@ impl DrainMachine {
             }
             DrainEvent::Pod(pod) => self.pod_updated(*pod),
             DrainEvent::PodGone(uid) => self.pod_deleted(&uid),
-            DrainEvent::Answered { uid, result } => {
-                self.eviction_answered(&uid, result);
-            }
+            DrainEvent::Answered { uid, result } => self.eviction_answered(&uid, result),
             DrainEvent::PodFetched { uid, found } => self.pod_fetched(&uid, found),
-            DrainEvent::PodFetchFailed { uid, message } => {
-                self.pod_fetch_failed(&uid, message);
-            }
+            DrainEvent::PodFetchFailed { uid, message } => self.pod_fetch_failed(&uid, message),
             DrainEvent::Owner { uid, presence } => self.owner_checked(&uid, presence),
             DrainEvent::Cordoned { node, version } => {
                 self.effects
@@ -293,9 +289,7 @@ impl DrainMachine {
                 self.effects.extend(seen);
             }
             DrainEvent::ConfirmFailed { node } => self.nodes.confirm_failed(&node, self.now),
-            DrainEvent::Counted { workload, count } => {
-                self.record_count(&workload, count);
-            }
+            DrainEvent::Counted { workload, count } => self.record_count(&workload, count),
             DrainEvent::SurgeFailed { uid, why } => self.surge_failed(&uid, why),
             DrainEvent::Attachments(all) => {
                 let by_name = all.into_iter().map(|a| (a.metadata.name.clone(), a));
@@ -341,15 +335,11 @@ impl DrainMachine {
     }
 
     fn expire_pods(&mut self) {
-        let over: Vec<(Str, PodState)> = self
-            .pods
-            .iter()
-            .filter_map(|(uid, tracked)| {
-                let (end, state) = self.times_out(tracked)?;
-                (self.now >= end).then(|| (uid.clone(), state))
-            })
-            .collect();
-        for (uid, state) in over {
+        let over = self.pods.iter().filter_map(|(uid, tracked)| {
+            let (end, state) = self.times_out(tracked)?;
+            (self.now >= end).then(|| (uid.clone(), state))
+        });
+        for (uid, state) in over.collect::<Vec<_>>() {
             self.set(&uid, state);
         }
     }
@@ -394,9 +384,7 @@ impl DrainMachine {
     }
 
     fn in_flight(&self) -> usize {
-        self.pods
-            .values()
-            .filter(|tracked| tracked.state.is_in_flight())
-            .count()
+        let pods = self.pods.values();
+        pods.filter(|tracked| tracked.state.is_in_flight()).count()
     }
 }

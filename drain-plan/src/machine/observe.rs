@@ -15,11 +15,9 @@ impl DrainMachine {
     /// A consistent list: what it does not hold is gone.
     pub(super) fn pods_listed(&mut self, node: Str, pods: Vec<Pod>) {
         let there: BTreeSet<Str> = pods.iter().map(|p| p.metadata.uid.clone()).collect();
-        let missing: Vec<Str> = self
-            .pods_on(&node)
-            .map(|tracked| tracked.pod.metadata.uid.clone())
-            .filter(|uid| !there.contains(uid))
-            .collect();
+        let known = self.pods_on(&node).map(|tracked| &tracked.pod.metadata.uid);
+        let missing = known.filter(|uid| !there.contains(*uid)).cloned();
+        let missing: Vec<Str> = missing.collect();
         for uid in missing {
             self.pod_deleted(&uid);
         }
@@ -93,9 +91,7 @@ impl DrainMachine {
                 self.set(&uid, PodState::Terminating { since: self.now });
                 self.reopen(&node);
             }
-            PodState::Completing if tracked.pod.is_terminal() => {
-                self.set(&uid, PodState::Waiting);
-            }
+            PodState::Completing if tracked.pod.is_terminal() => self.set(&uid, PodState::Waiting),
             PodState::Waiting | PodState::Blocked(_) => self.check_approval(&uid),
             _ => {}
         }
@@ -105,9 +101,7 @@ impl DrainMachine {
     /// by its controller, stays.
     fn check_approval(&mut self, uid: &Str) {
         let policy = &self.settings.policy;
-        let Some(tracked) = self.pods.get(uid.as_str()) else {
-            return;
-        };
+        let Some(tracked) = self.pod(uid) else { return };
         if policy.consent.approved.is_none() {
             return;
         }

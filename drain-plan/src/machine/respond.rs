@@ -62,9 +62,7 @@ impl DrainMachine {
         let may_pass = may_pass(&result, tracked.denials, &self.settings);
         let (block, wait, retry_on) = match result {
             // "Gone" comes from a look: the answer says only that the name is free.
-            EvictionResult::Accepted | EvictionResult::NotFound => {
-                return self.fetch_pod(uid);
-            }
+            EvictionResult::Accepted | EvictionResult::NotFound => return self.fetch_pod(uid),
             EvictionResult::Conflict => (BlockReason::Conflict, OPEN_WAIT, TimerThenGet),
             EvictionResult::BudgetExhausted { message } => {
                 let block = self.budget_block(uid, message, None);
@@ -142,9 +140,8 @@ impl DrainMachine {
             tracked.failures = 0;
             PodState::Terminating { since: self.now }
         } else if self.settings.once && tracked.attempts > 0 {
-            PodState::GivenUp(BlockReason::Uncertain(
-                "the eviction was not carried out".to_owned(),
-            ))
+            let why = "the eviction was not carried out".to_owned();
+            PodState::GivenUp(BlockReason::Uncertain(why))
         } else {
             PodState::Waiting
         };
@@ -221,9 +218,7 @@ impl DrainMachine {
     }
 
     fn several(&mut self, uid: &Str, seen: EvictionInputs) {
-        let Some(tracked) = self.pods.get(uid.as_str()) else {
-            return;
-        };
+        let Some(tracked) = self.pod(uid) else { return };
         let budgets = match decide(&tracked.pod, &self.store.budgets) {
             EvictionDecision::SeveralBudgets(budgets) => budgets,
             _ => Vec::new(),

@@ -95,9 +95,7 @@ impl DrainMachine {
         (first, longest): Wait,
         retry_on: RetryTrigger,
     ) {
-        let Some(tracked) = self.pods.get(uid.as_str()) else {
-            return;
-        };
+        let Some(tracked) = self.pod(uid) else { return };
         let doublings = tracked.failures.saturating_sub(1).min(10);
         let seconds = first.saturating_mul(1 << doublings).clamp(first, longest);
         let wait = jittered(SignedDuration::from_secs(seconds), tracked);
@@ -114,9 +112,7 @@ impl DrainMachine {
     /// Has a pod wait whose budget allows nothing by the watch; one that waits already keeps its
     /// times.
     pub(super) fn wait_for_budget(&mut self, uid: &Str, block: BlockReason) {
-        let Some(tracked) = self.pods.get(uid.as_str()) else {
-            return;
-        };
+        let Some(tracked) = self.pod(uid) else { return };
         let before = tracked.state.blocked();
         let retry_at = before.map(|before| before.retry_at);
         let retry_at = retry_at.filter(|at| self.now < *at);
