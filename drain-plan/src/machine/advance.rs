@@ -71,11 +71,8 @@ impl DrainMachine {
 
     /// Nodes that wait for nothing more are listed once more: pods may have come meanwhile.
     fn finish_nodes(&mut self) {
-        let settling = self.nodes.in_phase(NodePhase::Settling);
-        let settled: Vec<Str> = settling
-            .filter(|node| self.awaited(node).is_empty())
-            .cloned()
-            .collect();
+        let mut settled = self.settling_nodes();
+        settled.retain(|node| self.awaited(node).is_empty());
         for node in settled {
             self.effects.push(self.nodes.request_confirm(node));
         }
@@ -113,10 +110,8 @@ impl DrainMachine {
             };
             match &tracked.state {
                 PodState::Blocked(by) if is_budget(&by.block) => {
-                    *since = self
-                        .blocked_since(tracked)
-                        .max(Some(*since))
-                        .unwrap_or(*since);
+                    let blocked_since = self.blocked_since(tracked).unwrap_or(*since);
+                    *since = blocked_since.max(*since);
                     blocked.insert(node);
                 }
                 // Behind a pod that may be blocked. By priority, blocked pods are overtaken: it waits for one
@@ -156,18 +151,14 @@ impl DrainMachine {
     /// The nodes that made way, and that nothing can be done about now.
     fn stuck_nodes(&self) -> BTreeSet<Str> {
         let yielded = self.nodes.in_phase(NodePhase::Yielded);
-        yielded
-            .filter(|node| self.is_stuck(node))
-            .cloned()
-            .collect()
+        let stuck = yielded.filter(|node| self.is_stuck(node));
+        stuck.cloned().collect()
     }
 
     /// Whether budgets hold back every pod of the node that has to go.
     fn is_stuck(&self, node: &str) -> bool {
-        let mut open = self
-            .pods_on(node)
-            .filter(|t| !t.state.is_settled())
-            .peekable();
+        let open = self.pods_on(node).filter(|t| !t.state.is_settled());
+        let mut open = open.peekable();
         let held = |tracked: &Tracked| {
             let decision = decide(&tracked.pod, &self.store.budgets);
             !matches!(

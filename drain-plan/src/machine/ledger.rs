@@ -40,9 +40,8 @@ struct InFlight {
 impl Ledger {
     /// Whether no eviction under this budget is on its way.
     pub(super) fn is_idle(&self, limit: &Limit) -> bool {
-        self.0
-            .get(limit)
-            .is_none_or(|entry| entry.in_flight.is_none())
+        let entry = self.0.get(limit);
+        entry.is_none_or(|entry| entry.in_flight.is_none())
     }
 
     /// Whether one more eviction is worth a try, given what the status allows.
@@ -50,11 +49,8 @@ impl Ledger {
         let Some(entry) = self.0.get(limit) else {
             return allowed > 0;
         };
-        let uncounted = entry
-            .uncounted
-            .values()
-            .filter(|since| is_implicit(limit) || now < **since + UNCOUNTED)
-            .count();
+        let counts = |since: &&Timestamp| is_implicit(limit) || now < **since + UNCOUNTED;
+        let uncounted = entry.uncounted.values().filter(counts).count();
         entry.in_flight.is_none()
             && usize::try_from(allowed).is_ok_and(|allowed| uncounted < allowed)
     }
@@ -137,11 +133,9 @@ impl Ledger {
 
     /// When evictions are no longer held to be missing.
     pub(super) fn wake_times(&self) -> impl Iterator<Item = Timestamp> {
-        self.0
-            .iter()
-            .filter(|(limit, _)| !is_implicit(limit))
-            .flat_map(|(_, entry)| entry.uncounted.values())
-            .map(|since| *since + UNCOUNTED)
+        let entries = self.0.iter().filter(|(limit, _)| !is_implicit(limit));
+        let uncounted = entries.flat_map(|(_, entry)| entry.uncounted.values());
+        uncounted.map(|since| *since + UNCOUNTED)
     }
 
     /// Forgets what is too old to be missing.

@@ -178,11 +178,8 @@ impl ReadyCounts {
 
     /// Whether a count for the implicit budget is on its way. Nothing is evicted meanwhile.
     pub(super) fn counts_for_budget(&self, workload: &str) -> bool {
-        let in_flight = self
-            .0
-            .get(workload)
-            .and_then(|known| known.in_flight.as_ref());
-        in_flight == Some(&CountReader::ImplicitBudget)
+        let known = self.0.get(workload);
+        known.is_some_and(|known| known.in_flight == Some(CountReader::ImplicitBudget))
     }
 
     /// Whether a new count may show more than the one that the implicit budget uses.
@@ -241,13 +238,11 @@ impl ReadyCounts {
     }
 
     pub(super) fn replacements(&self, workload: &str) -> Option<&ReplacementCount> {
-        self.0.get(workload).map(|known| &known.replacements)
+        Some(&self.0.get(workload)?.replacements)
     }
 
     pub(super) fn replacements_mut(&mut self, workload: &str) -> Option<&mut ReplacementCount> {
-        self.0
-            .get_mut(workload)
-            .map(|known| &mut known.replacements)
+        Some(&mut self.0.get_mut(workload)?.replacements)
     }
 
     fn budget(&self, workload: &str) -> Option<&BudgetCount> {

@@ -88,12 +88,10 @@ impl DrainMachine {
         let evicted = self.pods_on(node);
         let evicted = evicted.filter(|t| t.accepted && t.is_gone() && !of_daemon_set(t));
         let alone = evicted.filter(|t| self.siblings(&t.pod).all(|s| s.returned.is_none()));
-        alone
-            .filter(|t| ReturnReason::foreseen(&t.pod, &self.store.workloads).is_some())
-            .filter_map(|t| t.finished_at)
-            .max()
-            .map(|gone| gone + FORESEEN)
-            .filter(|end| self.now < *end)
+        let foreseen =
+            alone.filter(|t| ReturnReason::foreseen(&t.pod, &self.store.workloads).is_some());
+        let end = foreseen.filter_map(|t| t.finished_at).max()? + FORESEEN;
+        (self.now < end).then_some(end)
     }
 
     /// When a replacement that came back is no longer held, if it is.

@@ -10,7 +10,7 @@ use super::DrainMachine;
 use super::event::{Effect, ReplicaCount};
 use super::nodes::{NodeLoss, NodePhase};
 use super::replicas::{CountReader, RECOUNT};
-use super::state::{PodState, Tracked};
+use super::state::{Outcome, PodState, Tracked};
 use nodelife_core::disruption::{Limit, keeps_replicas};
 use nodelife_core::format::join;
 use nodelife_core::object::Workload;
@@ -61,21 +61,16 @@ impl DrainMachine {
     /// The controllers of pods that are gone from the node by our doing. What an earlier process evicted
     /// is not known: it may have been a pod of each of those that it noted.
     fn controllers_of_evicted(&self, node: &str) -> BTreeSet<Str> {
-        let evicted = self
-            .pods_on(node)
-            .filter(|t| t.accepted && t.state == PodState::Gone)
-            .filter_map(|t| t.pod.metadata.controller())
-            .map(|controller| &controller.uid);
+        let pods = self.pods_on(node);
+        let evicted = pods.filter(|t| t.outcome() == Outcome::Evicted);
+        let evicted = evicted.filter_map(|t| Some(&t.pod.metadata.controller()?.uid));
         let earlier = self.settings.earlier.ready_before.keys();
         let earlier = earlier.filter(|_| self.was_begun(node));
-        evicted
-            .chain(earlier)
-            .filter(|uid| {
-                let workload = self.store.workloads.workload(uid);
-                workload.is_some_and(|workload| keeps_replicas(workload.kind))
-            })
-            .cloned()
-            .collect()
+        let replaced = evicted.chain(earlier).filter(|uid| {
+            let workload = self.store.workloads.workload(uid);
+            workload.is_some_and(|workload| keeps_replicas(workload.kind))
+        });
+        replaced.cloned().collect()
     }
 
     /// Whether an earlier process began to drain the node.
@@ -147,17 +142,11 @@ impl DrainMachine {
                 .collect()
         };
         // A DaemonSet's pod keeps its volume where it is.
-        let kept: BTreeSet<_> = self
-            .pods_on(node)
-            .filter(|t| t.state != PodState::Gone)
-            .flat_map(claims)
-            .collect();
-        let left: BTreeSet<_> = self
-            .pods_on(node)
-            .filter(|t| t.state == PodState::Gone)
-            .flat_map(claims)
-            .filter(|claim| !kept.contains(claim))
-            .collect();
+        let is_gone = |t: &&Tracked| t.state == PodState::Gone;
+        let (gone, there): (Vec<&Tracked>, Vec<_>) = self.pods_on(node).partition(is_gone);
+        let kept: BTreeSet<_> = there.into_iter().flat_map(claims).collect();
+        let left = gone.into_iter().flat_map(claims);
+        let left: BTreeSet<_> = left.filter(|claim| !kept.contains(claim)).collect();
         let is_left = |name: &Str| {
             let claim = self.settings.claims.get(name.as_str());
             // Which pods an earlier process evicted is not known.
@@ -213,7 +202,7 @@ impl DrainMachine {
     }
 
     /// The nodes that are empty and wait for something.
-    fn settling_nodes(&self) -> Vec<Str> {
+    pub(super) fn settling_nodes(&self) -> Vec<Str> {
         let settling = self.nodes.in_phase(NodePhase::Settling);
         settling.cloned().collect()
     }
