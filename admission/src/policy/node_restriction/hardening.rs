@@ -36,7 +36,7 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
         .map_or(Ok(()), |(_, denial)| Err(denial))
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Object<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
     metadata: Meta<'a>,
@@ -69,6 +69,19 @@ struct Driver<'a> {
 struct Source<'a> {
     #[serde(borrow)]
     host: Text<'a>,
+}
+
+/// The object of a creation or an update, and what was there before.
+fn written<'a>(
+    request: &NodeRequest<'_, 'a>,
+    rule: AdmissionRule,
+) -> Result<Option<(Object<'a>, Object<'a>)>, Denial> {
+    let before = match request.operation() {
+        Operation::Create => Object::default(),
+        Operation::Update => request.old_object(rule)?,
+        Operation::Delete | Operation::Connect => return Ok(None),
+    };
+    Ok(Some((request.object(rule)?, before)))
 }
 
 /// Whether the request is `operation` on `resource/subresource` of the core group.
@@ -196,14 +209,11 @@ fn csi_drivers(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(),
     if request.group_resource() != ("storage.k8s.io", "csinodes") {
         return Ok(());
     }
-    let before: Option<Object<'_>> = match request.operation() {
-        Operation::Create => None,
-        Operation::Update => Some(request.old_object(rule)?),
-        Operation::Delete | Operation::Connect => return Ok(()),
+    let Some((new, before)) = written(request, rule)? else {
+        return Ok(());
     };
-    let before = before.map_or_else(Vec::new, |object| object.spec.drivers);
-    let new: Object<'_> = request.object(rule)?;
     let allowed = &request.policy.csi_drivers;
+    let before = before.spec.drivers;
     let is_allowed = |name: &str| {
         allowed.iter().any(|one| one == name) || before.iter().any(|one| *one.name == *name)
     };

@@ -32,7 +32,7 @@ pub(crate) const WELL_KNOWN: [&str; 10] = [
 ];
 
 /// Whether a kubelet may not set, change or remove this label (`getForbiddenLabels`).
-fn is_forbidden(key: &str) -> bool {
+pub(super) fn is_forbidden(key: &str) -> bool {
     // The namespace is the part before the slash.
     let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
     let below = |names: &[&str]| names.iter().any(|name| is_or_below(namespace, name));
@@ -41,22 +41,19 @@ fn is_forbidden(key: &str) -> bool {
     below(&RESERVED) && !below(&KUBELETS) && !WELL_KNOWN.contains(&key)
 }
 
-/// The forbidden labels that differ between the two, sorted and joined as in-tree.
-pub(super) fn forbidden_changes(new: &Pairs<'_>, old: &Pairs<'_>) -> Option<String> {
-    let changed = |a: &Pairs<'_>, b: &Pairs<'_>| -> Vec<String> {
-        a.iter()
-            .filter(|(key, value)| b.get(*key) != Some(*value) && is_forbidden(key))
-            .map(|(key, _)| key.to_string())
-            .collect()
-    };
-    let keys: BTreeSet<String> = changed(new, old)
-        .into_iter()
-        .chain(changed(old, new))
+/// The labels that differ between the two and that `is_refused`, sorted and joined as in-tree.
+pub(super) fn refused_changes(
+    new: &Pairs<'_>,
+    old: &Pairs<'_>,
+    is_refused: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let keys: BTreeSet<&str> = new
+        .keys()
+        .chain(old.keys())
+        .map(|key| &**key)
+        .filter(|key| new.get(*key) != old.get(*key) && is_refused(key))
         .collect();
-    if keys.is_empty() {
-        return None;
-    }
-    Some(keys.into_iter().collect::<Vec<_>>().join(", "))
+    (!keys.is_empty()).then(|| Vec::from_iter(keys).join(", "))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::labels::forbidden_changes;
+use super::labels::{is_forbidden, refused_changes};
 use super::ownership::Meta;
 use super::request::NodeRequest;
 use crate::denial::Denial;
@@ -75,7 +75,8 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
             if new.spec.config_source.is_some() {
                 return Err(deny("create pods with a non-nil configSource"));
             }
-            if let Some(labels) = forbidden_changes(&new.metadata.labels, &Pairs::new()) {
+            if let Some(labels) = refused_changes(&new.metadata.labels, &Pairs::new(), is_forbidden)
+            {
                 let denial = deny(&format!("set the following labels: {labels}"));
                 return Err(denial.remedy(LABELS_REMEDY));
             }
@@ -96,7 +97,9 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
             if new.metadata.owner_references != old.metadata.owner_references {
                 return Err(deny("modify ownerReferences"));
             }
-            if let Some(labels) = forbidden_changes(&new.metadata.labels, &old.metadata.labels) {
+            if let Some(labels) =
+                refused_changes(&new.metadata.labels, &old.metadata.labels, is_forbidden)
+            {
                 let message = format!("is not allowed to modify labels: {labels}");
                 return Err(Denial::forbidden(RULE, message).remedy(LABELS_REMEDY));
             }

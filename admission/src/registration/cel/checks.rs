@@ -39,6 +39,22 @@ fn same_but(path: &str, free: &str) -> String {
     )
 }
 
+/// Whether all labels are unchanged, except those whose `key` is `free`, and the keys of the others
+/// that changed.
+fn keeps_labels_but(free: &str) -> (String, String) {
+    let changed = format!(
+        "{NEW_LABELS}.filter(key, !({free}) && !(key in {OLD_LABELS} && \
+         {OLD_LABELS}[key] == {NEW_LABELS}[key]))"
+    );
+    let removed = format!("{OLD_LABELS}.filter(key, !({free}) && !(key in {NEW_LABELS}))");
+    // True for a heartbeat.
+    let unchanged = format!("{NEW_LABELS} == {OLD_LABELS}");
+    (
+        format!("{unchanged} || ({})", same_but("metadata.labels", free)),
+        format!("({unchanged} ? '' : ({changed} + {removed}).join(', '))"),
+    )
+}
+
 /// The rules that need no lookup.
 pub(super) fn in_tree(config: &NodeRestrictionConfig) -> Vec<Restriction> {
     let claims = &["persistentvolumeclaims", "persistentvolumeclaims/*"];
@@ -91,13 +107,7 @@ fn has_own_name() -> String {
 fn node_checks() -> Vec<Check> {
     let source = "object.?spec.?configSource";
     let free = free_label();
-    let changed = format!(
-        "{NEW_LABELS}.filter(key, !({free}) && !(key in {OLD_LABELS} && \
-         {OLD_LABELS}[key] == {NEW_LABELS}[key]))"
-    );
-    let removed = format!("{OLD_LABELS}.filter(key, !({free}) && !(key in {NEW_LABELS}))");
-    // True for a heartbeat.
-    let unchanged = format!("{NEW_LABELS} == {OLD_LABELS}");
+    let (keeps, changed) = keeps_labels_but(&free);
     let set = format!("{NEW_LABELS}.filter(key, !({free})).join(', ')");
     vec![
         Check::new(
@@ -129,12 +139,9 @@ fn node_checks() -> Vec<Check> {
             "node {node} is not allowed to modify ownerReferences",
         ),
         Check::with_value(
-            implies(
-                UPDATE,
-                &format!("{unchanged} || ({})", same_but("metadata.labels", &free)),
-            ),
+            implies(UPDATE, &keeps),
             "is not allowed to modify labels: {}",
-            &format!("({unchanged} ? '' : ({changed} + {removed}).join(', '))"),
+            &changed,
         ),
     ]
 }
