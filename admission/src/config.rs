@@ -47,9 +47,15 @@ impl Policies {
             rewrite,
             ..
         } = self.tolerations;
-        (enabled && annotations && !rewrite).then_some(
-            "tolerations.annotations changes nothing where the in-tree plugin \
-             DefaultTolerationSeconds is on, unless tolerations.rewrite is true",
+        if enabled && annotations && !rewrite {
+            return Some(
+                "tolerations.annotations changes nothing where the in-tree plugin \
+                 DefaultTolerationSeconds is on, unless tolerations.rewrite is true",
+            );
+        }
+        let is_off = self.mode(AdmissionRule::OwnLabels) == Mode::Off;
+        (is_off && !self.node_restriction.own_labels.is_empty()).then_some(
+            "nodeRestriction.ownLabels changes nothing while nodeRestriction.modes.ownLabels is off",
         )
     }
 
@@ -86,6 +92,10 @@ pub struct NodeRestrictionConfig {
     pub mirror_pod_labels: Vec<String>,
     /// Names of the CSI drivers that a node may announce, if the rule `csiDrivers` is on.
     pub csi_drivers: Vec<String>,
+    /// Keys of the labels that a node may write besides those that every kubelet sets, if the rule
+    /// `ownLabels` is on. An entry that ends with `/` stands for all keys that begin with it.
+    #[serde(deserialize_with = "label_keys")]
+    pub own_labels: Vec<String>,
 }
 
 /// A minor version of Kubernetes, since `1.33`.
@@ -314,12 +324,8 @@ fn agents<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Agent>, D::E
 /// Accepts only valid names: a misspelled one would restrict nobody.
 fn account<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
-    let is_label = |part: &str| {
-        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
-        !part.is_empty() && part.chars().all(allowed)
-    };
     match text.split_once(':') {
-        Some((namespace, name)) if is_label(namespace) && is_label(name) => Ok(text),
+        Some((namespace, name)) if is_subdomain(namespace) && is_subdomain(name) => Ok(text),
         _ => Err(D::Error::custom(format!(
             "expected NAMESPACE:NAME of a ServiceAccount, got {text:?}"
         ))),
@@ -331,4 +337,45 @@ fn accounts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D
     struct Account(#[serde(deserialize_with = "account")] String);
     let accounts = Vec::<Account>::deserialize(deserializer)?;
     Ok(accounts.into_iter().map(|Account(name)| name).collect())
+}
+
+/// More entries of `ownLabels` than anybody needs: the API server bounds the cost of a filter.
+const MOST_LABELS: usize = 100;
+
+/// Accepts only keys that a label can have, and their prefixes: a misspelled one would allow nothing.
+fn label_keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let keys = Vec::<String>::deserialize(deserializer)?;
+    let is_wrong = |(index, key): &(usize, &String)| *index == MOST_LABELS || !is_label_key(key);
+    let Some((index, key)) = keys.iter().enumerate().find(is_wrong) else {
+        return Ok(keys);
+    };
+    let error = format!(
+        "nodeRestriction.ownLabels[{index}]: expected at most {MOST_LABELS} label keys such as team \
+         or example.com/team, or prefixes such as example.com/, got {key:?}"
+    );
+    Err(D::Error::custom(error))
+}
+
+/// Whether `text` is a label key, or the prefix of some with its slash (`IsLabelKey`, apimachinery
+/// pkg/api/validate/content/kube.go, v0.37.2).
+fn is_label_key(text: &str) -> bool {
+    let is_name = |name: &str| name.len() <= 63 && is_word(name, "-_.");
+    match text.split_once('/') {
+        None => is_name(text),
+        Some((prefix, name)) => is_subdomain(prefix) && (name.is_empty() || is_name(name)),
+    }
+}
+
+/// `IsDNS1123Subdomain` (dns.go beside it).
+fn is_subdomain(text: &str) -> bool {
+    let is_lower = !text.contains(|c: char| c.is_ascii_uppercase());
+    text.len() <= 253 && is_lower && text.split('.').all(|part| is_word(part, "-"))
+}
+
+/// Letters and digits, with characters of `inner` between them.
+fn is_word(text: &str, inner: &str) -> bool {
+    let is_end = |c: char| c.is_ascii_alphanumeric();
+    text.starts_with(is_end)
+        && text.ends_with(is_end)
+        && text.chars().all(|c| is_end(c) || inner.contains(c))
 }

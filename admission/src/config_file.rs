@@ -146,8 +146,48 @@ mod tests {
         let rewritten = with(&[annotations, "tolerations.rewrite=true"]);
         assert_eq!(rewritten.warning(), None);
         assert_eq!(Policies::default().warning(), None);
+        let listed = "nodeRestriction.ownLabels=[\"team\"]";
+        assert!(with(&[listed]).warning().is_some());
+        let on = with(&[listed, "nodeRestriction.modes.ownLabels=audit"]);
+        assert_eq!(on.warning(), None);
         let error = ConfigFile::parse("apiVersion: v1\nkind: ConfigMap\n").unwrap_err();
         let expected = "expected nodelife.dev/v1alpha1 WebhookConfig, got v1 ConfigMap";
         assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn own_labels_are_keys_or_prefixes() {
+        let read = |listed: &[&str]| {
+            let set = format!("nodeRestriction.ownLabels={}", json!(listed));
+            ConfigFile::default().policies(&[set])
+        };
+        let long = "a".repeat(64);
+        let right = [
+            "team",
+            "A_b.c-9",
+            "a.io/x",
+            "a-b.io/",
+            "a.io/X_y",
+            &long[1..],
+        ];
+        assert_eq!(read(&right).unwrap().node_restriction.own_labels, right);
+        for wrong in [
+            "", "/", "/x", "a/b/c", "a/b/", "A.io/x", "a..io/", "-a.io/", "a_b/x", "x-", ".x",
+            "x y", "*", "a.io/*", "a'", "é", &long,
+        ] {
+            let error = read(&["team", wrong]).unwrap_err().to_string();
+            let expected = format!(
+                "failed to use the configuration: nodeRestriction.ownLabels[1]: expected at most 100 \
+                 label keys such as team or example.com/team, or prefixes such as example.com/, got \
+                 {wrong:?}"
+            );
+            assert_eq!(error, expected);
+        }
+        assert!(read(&["a"; 100]).is_ok());
+        let error = read(&["a"; 101]).unwrap_err().to_string();
+        assert!(
+            error.contains("nodeRestriction.ownLabels[100]: expected at most 100"),
+            "{error}"
+        );
     }
 }

@@ -29,6 +29,7 @@ named! {
         Events = "events",
         SelfDeletion = "selfDeletion",
         CsiDrivers = "csiDrivers",
+        OwnLabels = "ownLabels",
         /// Not of NodeRestriction: it has a setting of its own.
         #[serde(skip)]
         Agents = "agents",
@@ -44,7 +45,7 @@ named! {
 impl AdmissionRule {
     /// The rules that refuse requests that the in-tree plugin allows. They are off unless their mode is
     /// configured.
-    pub(crate) const STRICTER: [Self; 7] = [
+    pub(crate) const STRICTER: [Self; 8] = [
         Self::PodStatusMetadata,
         Self::MirrorPodLabels,
         Self::SelfUncordon,
@@ -52,6 +53,7 @@ impl AdmissionRule {
         Self::Events,
         Self::SelfDeletion,
         Self::CsiDrivers,
+        Self::OwnLabels,
     ];
 }
 

@@ -20,6 +20,7 @@ fn policies(choice: u8) -> Policies {
         let modes = json!({
             "podStatusMetadata": "enforce", "mirrorPodLabels": "warn", "selfUncordon": "enforce",
             "registrationOwners": "audit", "events": "enforce", "nodes": "warn",
+            "ownLabels": "enforce",
         });
         policies.node_restriction.modes = serde_json::from_value(modes).unwrap_or_default();
         policies.node_restriction.pod_certificate_requests = Some(true);

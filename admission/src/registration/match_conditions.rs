@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::config::{Agent, Policies};
 use crate::policy::agent;
 use crate::policy::drain_safety::AUTOSCALER;
-use crate::policy::node_restriction::labels::{KUBELETS, RESERVED, WELL_KNOWN};
+use crate::policy::node_restriction::labels::{EVERY_KUBELETS, KUBELETS, RESERVED, WELL_KNOWN};
 use crate::policy::node_restriction::ownership::NODE_LEASES;
 use crate::policy::node_restriction::request::{GROUP, USER_PREFIX};
 use crate::rule::{AdmissionRule, Mode};
@@ -67,10 +67,15 @@ pub(super) fn is_not_the_autoscaler() -> MatchCondition {
 /// The conditions of NodeRestriction, in the order of their cost.
 pub(super) fn node_restriction(policies: &Policies) -> Vec<MatchCondition> {
     let on = |rule| policies.mode(rule) != Mode::Off;
+    let mut free = free_label();
+    if on(AdmissionRule::OwnLabels) {
+        let listed = listed_label(&policies.node_restriction.own_labels);
+        free = format!("{listed} && ({free})");
+    }
     let mut conditions = vec![
         is_node(),
-        quiet_node_update(on(AdmissionRule::SelfUncordon)),
-        clean_registration(on(AdmissionRule::RegistrationOwners)),
+        quiet_node_update(on(AdmissionRule::SelfUncordon), &free),
+        clean_registration(on(AdmissionRule::RegistrationOwners), &free),
         quiet_pod_status(on(AdmissionRule::PodStatusMetadata)),
         own_pod_deletion(),
         own_lease(),
@@ -121,9 +126,9 @@ fn unchanged(path: &str) -> String {
     format!("object.?{optional} == oldObject.?{optional}")
 }
 
-/// Excludes updates of a node by itself that change no label except those that kubelets may set,
-/// and no owners, taints or configSource.
-fn quiet_node_update(uncordon: bool) -> MatchCondition {
+/// Excludes updates of a node by itself that change no label except those that are `free`, and no
+/// owners, taints or configSource.
+fn quiet_node_update(uncordon: bool, free: &str) -> MatchCondition {
     let mut parts = vec![
         asks("", "nodes/*", "UPDATE"),
         NAMED.to_owned(),
@@ -136,17 +141,16 @@ fn quiet_node_update(uncordon: bool) -> MatchCondition {
     ];
     parts.extend(compared.map(unchanged));
     let (new, old) = ("object.?metadata.?labels", "oldObject.?metadata.?labels");
-    let free = |labels: &str| {
+    let quiet = |labels: &str| {
         format!(
             "{few} && {labels}.orValue({{}}).all(key, {new}[?key] == {old}[?key] || {free})",
             few = few(labels),
-            free = free_label(),
         )
     };
     parts.push(format!(
         "({new} == {old} || {} && {})",
-        free(new),
-        free(old)
+        quiet(new),
+        quiet(old)
     ));
     if uncordon {
         parts.push(unchanged("spec.unschedulable"));
@@ -154,13 +158,12 @@ fn quiet_node_update(uncordon: bool) -> MatchCondition {
     unless("not-a-quiet-node-update", &parts)
 }
 
-/// Excludes registrations with labels that kubelets may set: otherwise a cold cluster could not get
-/// the nodes that the webhook runs on.
-fn clean_registration(owners: bool) -> MatchCondition {
+/// Excludes registrations with labels that are `free`: otherwise a cold cluster could not get the
+/// nodes that the webhook runs on.
+fn clean_registration(owners: bool, free: &str) -> MatchCondition {
     let labels = format!(
-        "{} && object.?metadata.?labels.orValue({{}}).all(key, {})",
+        "{} && object.?metadata.?labels.orValue({{}}).all(key, {free})",
         few("object.?metadata.?labels"),
-        free_label()
     );
     let mut parts = vec![
         asks("", "nodes", "CREATE"),
@@ -192,6 +195,21 @@ pub(super) fn free_label() -> String {
         below(&RESERVED),
         below(&KUBELETS),
         join(WELL_KNOWN.iter().map(|key| text(key)), ", ")
+    )
+}
+
+/// Whether the rule `ownLabels` lets a node write the label `key`.
+pub(super) fn listed_label(listed: &[String]) -> String {
+    let listed = listed.iter().map(String::as_str);
+    let (prefixes, keys): (Vec<&str>, Vec<&str>) = EVERY_KUBELETS
+        .into_iter()
+        .chain(listed)
+        .partition(|one| one.ends_with('/'));
+    let list = |names: Vec<&str>| join(names.into_iter().map(text), ", ");
+    format!(
+        "(key in [{}] || key.substring(0, key.indexOf('/') + 1) in [{}])",
+        list(keys),
+        list(prefixes)
     )
 }
 

@@ -280,6 +280,7 @@ fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
         AdmissionRule::SelfUncordon,
         AdmissionRule::RegistrationOwners,
         AdmissionRule::SelfDeletion,
+        AdmissionRule::OwnLabels,
     ]);
     let pods = on(&[
         AdmissionRule::Pods,

@@ -89,6 +89,43 @@ fn of_pods() -> Vec<Case> {
     ]
 }
 
+fn of_labels() -> Case {
+    let labelled = |labels: &[&str]| {
+        let labels: Value = labels.iter().map(|key| (*key, json!("x"))).collect();
+        json!({"metadata": {"name": "n1", "labels": labels}})
+    };
+    let label = |resource: &str, new: &[&str], old: &[&str]| {
+        request(resource, "UPDATE", labelled(new), labelled(old))
+    };
+    let mut changed = label("nodes", &["zone"], &["zone"]);
+    changed["request"]["object"]["metadata"]["labels"]["zone"] = json!("y");
+    (
+        "ownLabels",
+        vec![
+            label("nodes", &["team", "zone"], &["team"]),
+            label("nodes", &["team"], &["team", "zone"]),
+            label("nodes/status", &["zone"], &[]),
+            label("nodes/status", &[], &["zone"]),
+            changed,
+            register(json!({"labels": {"kubernetes.io/os": "linux", "zone": "x"}})),
+        ],
+        vec![
+            label("nodes", &["zone", "team"], &["zone"]),
+            label("nodes/status", &["example.com/a"], &["example.com/b"]),
+            label(
+                "nodes",
+                &["kubernetes.io/hostname"],
+                &["beta.kubernetes.io/os"],
+            ),
+            register(json!({"labels": {"kubernetes.io/os": "linux", "team": "x"}})),
+            register(json!({"labels": null})),
+            request("nodes", "DELETE", Value::Null, labelled(&["zone"])),
+            request("configmaps", "CREATE", labelled(&["zone"]), Value::Null),
+        ],
+        "node \"n1\" cannot write the labels: zone",
+    )
+}
+
 fn of_nodes() -> Vec<Case> {
     let node = |resource: &str, new: Value, old: Value| {
         let node = |spec: Value| json!({"metadata": {"name": "n1"}, "spec": spec});
@@ -175,11 +212,12 @@ fn of_nodes() -> Vec<Case> {
 
 #[test]
 fn each_rule_is_off_by_default() {
-    for (rule, refused, allowed, message) in of_pods().into_iter().chain(of_nodes()) {
+    let cases = [of_pods(), of_nodes(), vec![of_labels()]].concat();
+    for (rule, refused, allowed, message) in cases {
         let labels = json!(["static/"]);
         let named = |mode: &str| {
             policies(json!({"modes": {rule: mode}, "mirrorPodLabels": labels,
-                "csiDrivers": ["csi.example.com"]}))
+                "csiDrivers": ["csi.example.com"], "ownLabels": ["example.com/", "team"]}))
         };
         for review in &refused {
             assert_eq!(
@@ -210,6 +248,41 @@ fn each_rule_is_off_by_default() {
                 "{review}"
             );
         }
+    }
+}
+
+/// Each change from some labels to others: exactly the keys that changed and are not listed are named.
+#[test]
+fn own_labels_names_each_label_that_is_not_listed() {
+    const KEYS: [(&str, bool); 4] = [
+        ("kubernetes.io/os", true),
+        ("example.com/x", true),
+        ("topology.kubernetes.io/zone", false),
+        ("zone", false),
+    ];
+    let policies =
+        policies(json!({"modes": {"ownLabels": "enforce"}, "ownLabels": ["example.com/"]}));
+    // The digits of the number, in base 3: without the label, or with one of two values.
+    let values = |number: usize| [1, 3, 9, 27].map(|power| ["", "a", "b"][number / power % 3]);
+    let node = |values: [&str; 4]| {
+        let set = KEYS
+            .iter()
+            .zip(values)
+            .filter(|(_, value)| !value.is_empty());
+        let labels: Value = set.map(|((key, _), value)| (*key, json!(value))).collect();
+        json!({"metadata": {"name": "n1", "labels": labels}})
+    };
+    for (old, new) in (0..81 * 81).map(|number| (values(number / 81), values(number % 81))) {
+        let review = request("nodes/status", "UPDATE", node(new), node(old));
+        let refused = KEYS.iter().zip(old.iter().zip(new));
+        let refused = refused.filter(|((_, free), (old, new))| !free && *old != new);
+        let keys: Vec<&str> = refused.map(|((key, _), _)| *key).collect();
+        let message = match decided(&review, &policies).verdict {
+            Verdict::Deny(denial) => denial.message,
+            _ => "node \"n1\" cannot write the labels: ".to_owned(),
+        };
+        let expected = format!("node \"n1\" cannot write the labels: {}", keys.join(", "));
+        assert_eq!(message, expected, "{review}");
     }
 }
 
@@ -253,6 +326,12 @@ fn an_enforced_rule_is_never_hidden_by_a_lenient_one() {
         json!({"metadata": {"name": "n2"}, "spec": {"drivers": [{"name": "d", "nodeID": "i"}]}}),
         Value::Null,
     );
+    let labels = request(
+        "nodes/status",
+        "UPDATE",
+        node(json!({}), json!({"k8s.io/x": "y"})),
+        node(json!({}), json!({})),
+    );
     let modes = ["off", "audit", "warn", "enforce"];
     for (mut review, in_tree, hardening) in [
         (uncordon, "nodes", "selfUncordon"),
@@ -260,6 +339,7 @@ fn an_enforced_rule_is_never_hidden_by_a_lenient_one() {
         (status, "podStatus", "podStatusMetadata"),
         (mirror, "pods", "mirrorPodLabels"),
         (drivers, "csiNodes", "csiDrivers"),
+        (labels, "nodes", "ownLabels"),
     ] {
         if in_tree == "csiNodes" {
             review["request"]["name"] = json!("n2");

@@ -3,6 +3,7 @@
 use nodelife_core::object::MIRROR_ANNOTATION;
 use serde::Deserialize;
 
+use super::labels::{is_listed, refused_changes};
 use super::ownership::Meta;
 use super::request::NodeRequest;
 use crate::denial::Denial;
@@ -13,7 +14,7 @@ use crate::rule::{AdmissionRule, Mode};
 
 type Check = fn(&NodeRequest<'_, '_>, AdmissionRule) -> Result<(), Denial>;
 
-const RULES: [(AdmissionRule, Check); 7] = [
+const RULES: [(AdmissionRule, Check); 8] = [
     (AdmissionRule::PodStatusMetadata, pod_status_metadata),
     (AdmissionRule::MirrorPodLabels, mirror_pod_labels),
     (AdmissionRule::SelfUncordon, self_uncordon),
@@ -21,6 +22,7 @@ const RULES: [(AdmissionRule, Check); 7] = [
     (AdmissionRule::Events, events),
     (AdmissionRule::SelfDeletion, self_deletion),
     (AdmissionRule::CsiDrivers, csi_drivers),
+    (AdmissionRule::OwnLabels, own_labels),
 ];
 
 /// Checks a request that the in-tree rules allow. If several rules deny it, the one in the
@@ -224,5 +226,26 @@ fn csi_drivers(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(),
     let driver = Quoted(&driver.name);
     let remedy = "nodeRestriction.csiDrivers lists the drivers that nodes may announce";
     let what = format!("cannot announce the CSI driver {driver}");
+    Err(request.denial(rule, &what).remedy(remedy))
+}
+
+/// In-tree protects only labels with a prefix of Kubernetes. A node that writes others attracts the pods
+/// that select them.
+fn own_labels(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Denial> {
+    if request.group_resource() != ("", "nodes") {
+        return Ok(());
+    }
+    let Some((new, before)) = written(request, rule)? else {
+        return Ok(());
+    };
+    let listed = &request.policy.own_labels;
+    let is_refused = |key: &str| !is_listed(key, listed);
+    let (new, before) = (new.metadata.labels, before.metadata.labels);
+    let Some(labels) = refused_changes(&new, &before, is_refused) else {
+        return Ok(());
+    };
+    let remedy = "set them as an administrator, or list them in nodeRestriction.ownLabels. Without the rule ownLabels, \
+        labels without a prefix of Kubernetes are not protected";
+    let what = format!("cannot write the labels: {labels}");
     Err(request.denial(rule, &what).remedy(remedy))
 }

@@ -31,6 +31,24 @@ pub(crate) const WELL_KNOWN: [&str; 10] = [
     "beta.kubernetes.io/arch",
 ];
 
+/// Labels that every kubelet sets on its Node: `initialNode` and, on Windows, `getOSSpecificLabels`
+/// (`kubelet_node_status.go` and `kubelet_node_status_windows.go` in pkg/kubelet, v1.37.2).
+pub(crate) const EVERY_KUBELETS: [&str; 6] = [
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+    "node.kubernetes.io/windows-build",
+];
+
+/// Whether the rule `ownLabels` lets a node write this label, if it has the entries `listed`.
+pub(super) fn is_listed(key: &str, listed: &[String]) -> bool {
+    let prefix = key.split_inclusive('/').next().unwrap_or(key);
+    let is_one = |one: &String| one == key || one == prefix;
+    EVERY_KUBELETS.contains(&key) || listed.iter().any(is_one)
+}
+
 /// Whether a kubelet may not set, change or remove this label (`getForbiddenLabels`).
 pub(super) fn is_forbidden(key: &str) -> bool {
     // The namespace is the part before the slash.
@@ -58,7 +76,7 @@ pub(super) fn refused_changes(
 
 #[cfg(test)]
 mod tests {
-    use super::is_forbidden;
+    use super::{is_forbidden, is_listed};
 
     #[test]
     fn edges_of_the_label_rule() {
@@ -81,6 +99,32 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_forbidden(key), forbidden, "{key}");
+        }
+    }
+
+    #[test]
+    fn an_entry_is_a_key_or_a_whole_prefix() {
+        let listed = ["team", "example.com/", "a.io/x"].map(str::to_owned);
+        for (key, is_free) in [
+            ("kubernetes.io/hostname", true),
+            ("node.kubernetes.io/windows-build", true),
+            ("node.kubernetes.io/instance-type", false),
+            ("topology.kubernetes.io/zone", false),
+            ("team", true),
+            ("teams", false),
+            ("team/x", false),
+            ("example.com/team", true),
+            ("example.com/a/b", true),
+            ("example.com", false),
+            ("a.example.com/x", false),
+            ("example.com.evil/x", false),
+            ("a.io/x", true),
+            ("a.io/xy", false),
+            ("a.io/", false),
+            ("/x", false),
+            ("", false),
+        ] {
+            assert_eq!(is_listed(key, &listed), is_free, "{key}");
         }
     }
 }

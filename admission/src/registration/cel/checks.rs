@@ -41,7 +41,7 @@ fn same_but(path: &str, free: &str) -> String {
 
 /// Whether all labels are unchanged, except those whose `key` is `free`, and the keys of the others
 /// that changed.
-fn keeps_labels_but(free: &str) -> (String, String) {
+pub(super) fn keeps_labels_but(free: &str) -> (String, String) {
     let changed = format!(
         "{NEW_LABELS}.filter(key, !({free}) && !(key in {OLD_LABELS} && \
          {OLD_LABELS}[key] == {NEW_LABELS}[key]))"

@@ -3,11 +3,11 @@
 use nodelife_core::format::join;
 use nodelife_core::object::MIRROR_ANNOTATION;
 
-use super::checks::{CREATE, UPDATE, implies, same};
+use super::checks::{CREATE, UPDATE, implies, keeps_labels_but, same};
 use super::restriction::{Check, Restriction, nodes, pods};
 use crate::config::Policies;
 use crate::policy::node_restriction::hardening::TOPOLOGY;
-use crate::registration::match_conditions::{is_own, name_of, text};
+use crate::registration::match_conditions::{is_own, listed_label, name_of, text};
 use crate::registration::webhooks::{CHANGES, WRITES, cluster, csi_nodes, namespaced};
 use crate::rule::AdmissionRule as Rule;
 
@@ -21,6 +21,8 @@ pub(super) fn all(policies: &Policies) -> Vec<Restriction> {
     let owners = [registration_owners()];
     let hosts = ["source", "deprecatedSource"].map(event_host);
     let drivers = [csi_drivers(&config.csi_drivers)];
+    let written_nodes = [cluster("", &["nodes", "nodes/*"], &CHANGES)];
+    let own = [own_labels(&config.own_labels)];
     vec![
         Restriction::new(Rule::PodStatusMetadata, status, pod_status_metadata()),
         Restriction::new(Rule::MirrorPodLabels, [pods(&["pods"])], labels),
@@ -29,6 +31,7 @@ pub(super) fn all(policies: &Policies) -> Vec<Restriction> {
         Restriction::new(Rule::Events, [events(""), events("events.k8s.io")], hosts),
         Restriction::new(Rule::SelfDeletion, core_nodes(), [self_deletion()]),
         Restriction::new(Rule::CsiDrivers, [csi_nodes], drivers),
+        Restriction::new(Rule::OwnLabels, written_nodes, own),
     ]
 }
 
@@ -114,4 +117,9 @@ fn csi_drivers(names: &[String]) -> Check {
         "node {node} cannot announce the CSI driver \"{}\"",
         &format!("{new}.filter(driver, !{allowed})[0].name"),
     )
+}
+
+fn own_labels(listed: &[String]) -> Check {
+    let (keeps, changed) = keeps_labels_but(&listed_label(listed));
+    Check::with_value(keeps, "node {node} cannot write the labels: {}", &changed)
 }
