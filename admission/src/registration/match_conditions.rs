@@ -194,7 +194,7 @@ pub(super) fn free_label() -> String {
         "!{} || {} || key in [{}]",
         below(&RESERVED),
         below(&KUBELETS),
-        join(WELL_KNOWN.iter().map(|key| text(key)), ", ")
+        list(WELL_KNOWN)
     )
 }
 
@@ -205,7 +205,6 @@ pub(super) fn listed_label(listed: &[String]) -> String {
         .into_iter()
         .chain(listed)
         .partition(|one| one.ends_with('/'));
-    let list = |names: Vec<&str>| join(names.into_iter().map(text), ", ");
     format!(
         "(key in [{}] || key.substring(0, key.indexOf('/') + 1) in [{}])",
         list(keys),
@@ -289,7 +288,7 @@ fn own_csi_node(drivers: Option<&Vec<String>>) -> MatchCondition {
         format!(
             " && (request.operation == 'DELETE' || object.?spec.?drivers.orValue([])\
              .all(driver, driver.?name.orValue('') in [{}]))",
-            join(drivers.iter().map(|name| text(name)), ", ")
+            list(drivers)
         )
     });
     let parts = [
@@ -311,10 +310,10 @@ fn own_csi_node(drivers: Option<&Vec<String>>) -> MatchCondition {
 pub(super) fn is_agent(agents: &[Agent]) -> MatchCondition {
     let mut names: Vec<String> = agents
         .iter()
-        .map(|one| text(&format!("{}{}", agent::USER_PREFIX, one.service_account)))
+        .map(|one| format!("{}{}", agent::USER_PREFIX, one.service_account))
         .collect();
     names.sort_unstable();
-    condition("is-agent", format!("{USER} in [{}]", names.join(", ")))
+    condition("is-agent", format!("{USER} in [{}]", list(names)))
 }
 
 /// Excludes updates of pods that have both tolerations: only on creation is there more to do than
@@ -338,6 +337,11 @@ pub(super) fn covered(taint: &str) -> String {
     )
 }
 
-pub(super) fn text(value: &str) -> String {
-    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
+/// The items of a list of texts.
+pub(super) fn list<T: AsRef<str>>(values: impl IntoIterator<Item = T>) -> String {
+    let quoted = values.into_iter().map(|value| {
+        let escaped = value.as_ref().replace('\\', "\\\\").replace('\'', "\\'");
+        format!("'{escaped}'")
+    });
+    join(quoted, ", ")
 }

@@ -10,7 +10,7 @@ use crate::registration::webhooks::{WRITES, csi_nodes, namespaced, resource_slic
 use crate::rule::AdmissionRule as Rule;
 use nodelife_core::object::MIRROR_ANNOTATION;
 
-const NEW_LABELS: &str = "object.?metadata.?labels.orValue({})";
+pub(super) const NEW_LABELS: &str = "object.?metadata.?labels.orValue({})";
 const OLD_LABELS: &str = "oldObject.?metadata.?labels.orValue({})";
 pub(super) const CREATE: &str = "request.operation == 'CREATE'";
 pub(super) const UPDATE: &str = "request.operation == 'UPDATE'";

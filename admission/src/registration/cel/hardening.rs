@@ -1,13 +1,12 @@
 //! The hardening rules in CEL.
 
-use nodelife_core::format::join;
 use nodelife_core::object::MIRROR_ANNOTATION;
 
-use super::checks::{CREATE, UPDATE, implies, keeps_labels_but, same};
+use super::checks::{CREATE, NEW_LABELS, UPDATE, implies, keeps_labels_but, same};
 use super::restriction::{Check, Restriction, nodes, pods};
 use crate::config::Policies;
 use crate::policy::node_restriction::hardening::TOPOLOGY;
-use crate::registration::match_conditions::{is_own, listed_label, name_of, text};
+use crate::registration::match_conditions::{is_own, list, listed_label, name_of};
 use crate::registration::webhooks::{CHANGES, WRITES, cluster, csi_nodes, namespaced};
 use crate::rule::AdmissionRule as Rule;
 
@@ -47,19 +46,17 @@ fn pod_status_metadata() -> Vec<Check> {
 }
 
 fn mirror_pod_labels(prefixes: &[String]) -> Check {
-    let labels = "object.?metadata.?labels.orValue({})";
-    let prefixes: Vec<String> = prefixes.iter().map(|prefix| text(prefix)).collect();
-    let topology = TOPOLOGY.map(text).join(", ");
     let allowed = format!(
-        "(key in [{topology}] || [{}].exists(prefix, key.startsWith(prefix)))",
-        prefixes.join(", ")
+        "(key in [{}] || [{}].exists(prefix, key.startsWith(prefix)))",
+        list(TOPOLOGY),
+        list(prefixes)
     );
     let mirror =
         format!("{CREATE} && '{MIRROR_ANNOTATION}' in object.?metadata.?annotations.orValue({{}})");
     Check::with_value(
-        implies(&mirror, &format!("{labels}.all(key, {allowed})")),
+        implies(&mirror, &format!("{NEW_LABELS}.all(key, {allowed})")),
         "node {node} cannot create a mirror pod with the label \"{}\"",
-        &format!("{labels}.filter(key, !{allowed})[0]"),
+        &format!("{NEW_LABELS}.filter(key, !{allowed})[0]"),
     )
 }
 
@@ -110,7 +107,7 @@ fn csi_drivers(names: &[String]) -> Check {
     );
     let allowed = format!(
         "(driver.name in [{}] || {old}.exists(one, one.name == driver.name))",
-        join(names.iter().map(|name| text(name)), ", ")
+        list(names)
     );
     Check::with_value(
         format!("{new}.all(driver, {allowed})"),
