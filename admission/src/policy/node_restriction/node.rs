@@ -17,7 +17,8 @@ const RULE: AdmissionRule = AdmissionRule::Nodes;
 const TAINTS_REMEDY: &str =
     "taints are set at registration (registerWithTaints) or by an administrator";
 const LABELS_REMEDY: &str = "of the labels of kubernetes.io and k8s.io, a node may set its well-known ones and those under \
-    kubelet.kubernetes.io and node.kubernetes.io; set others as an administrator. Labels without such a prefix are not protected";
+    kubelet.kubernetes.io and node.kubernetes.io; set others as an administrator. Labels without such a prefix are not protected, \
+    unless the rule ownLabels is on";
 
 #[derive(Deserialize)]
 struct Node<'a> {
