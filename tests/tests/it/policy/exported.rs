@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use nodelife_admission::{Mode, Policies, admission_policies};
+use nodelife_admission::{Mode, Policies, admission_policies, webhook_configurations};
 use nodelife_tests::kubectl::{Kubectl, run};
-use nodelife_tests::oracle::{self, PoliciesAnswer, PolicyAnswer};
+use nodelife_tests::oracle::{self, FilterAnswer, PoliciesAnswer, PolicyAnswer};
 use nodelife_tests::{ControlPlane, Identity, program, seed, until};
 use serde_json::{Value, json};
 
 use super::{Call, PolicyResponse, parity, pod, soundness};
-use crate::oracle::admission::cases::case;
+use crate::oracle::admission::cases::{case, node_case};
 use crate::oracle::admission::engine::{self, Decision};
 use crate::oracle::admission::random::Random;
 use crate::oracle::admission::tolerations;
@@ -97,11 +97,11 @@ fn same_sentence(engine: &str, policy: &str) -> bool {
     sorted(engine) == sorted(policy)
 }
 
-fn compare(case: &Value, policy: &PolicyAnswer) -> Result<bool, String> {
+fn compare(case: &Value, engine: Decision, policy: &PolicyAnswer) -> Result<bool, String> {
     if !policy.error.is_empty() {
         return Err(policy.error.clone());
     }
-    match engine::ask(case) {
+    match engine {
         Decision::Allowed(_) if policy.denied.is_empty() => Ok(true),
         Decision::Allowed(_) => Err(format!("allowed; {} denies", policy.denied)),
         Decision::Denied { code, sentence } if policy.denied.is_empty() => {
@@ -154,7 +154,7 @@ fn the_exported_policies_decide_like_the_engine() {
             let answers = judge(&engine::policies(&features), &cases);
             assert_eq!(answers.len(), cases.len());
             for (case, answer) in cases.iter().zip(&answers) {
-                match compare(case, answer) {
+                match compare(case, engine::ask(case), answer) {
                     Ok(passes) => refused += usize::from(!passes),
                     Err(difference) => differences.push(format!("{difference}\n{case:#}")),
                 }
@@ -181,13 +181,53 @@ fn the_exported_policies_decide_like_the_engine() {
     );
 }
 
-/// The rules that the plugin does not have: each refuses something, and lets something pass.
-#[test]
-fn the_hardening_rules_are_exported_too() {
+/// Every stricter rule, enforced.
+fn strictest_policies() -> Policies {
     let mut policies = soundness::stricter_policies();
     for mode in policies.node_restriction.modes.values_mut() {
         *mode = Mode::Enforce;
     }
+    policies
+}
+
+/// Under the stricter rules too: what is written to nodes, by the engine, the policies and the filters.
+#[test]
+fn writes_of_nodes_are_judged_alike_under_the_stricter_rules() {
+    let policies = strictest_policies();
+    let seed = seed::seed();
+    let mut random = Random::new(seed + 5);
+    let conditions = &webhook_configurations(&policies)[1]["webhooks"][0]["matchConditions"];
+    let cases = (0..seed::cases(4_000)).map(|_| node_case(&mut random));
+    let cases: Vec<Value> = cases
+        .filter(|case| !is_impossible(case))
+        .map(|mut case| {
+            case["matchConditions"] = conditions.clone();
+            case
+        })
+        .collect();
+    let answers = judge(&policies, &cases);
+    let filters: Vec<FilterAnswer> = oracle::ask("filter", &cases).unwrap();
+    let (mut refused, mut labels, mut quiet) = (0, 0, 0);
+    for ((case, answer), filter) in cases.iter().zip(&answers).zip(&filters) {
+        let passes = compare(case, engine::ask_with(case, &policies), answer);
+        let passes = passes.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{case:#}"));
+        assert_eq!(filter.error, "", "{case:#}");
+        assert!(passes || filter.matches, "{} {case:#}", filter.failed);
+        refused += usize::from(!passes);
+        labels += usize::from(answer.denied.contains("cannot write the labels"));
+        quiet += usize::from(!filter.matches);
+    }
+    println!(
+        "{} cases: {refused} refused, {labels} of them for labels, {quiet} not sent",
+        cases.len()
+    );
+    assert!(refused > cases.len() / 4 && labels > cases.len() / 20 && quiet > cases.len() / 10);
+}
+
+/// The rules that the plugin does not have: each refuses something, and lets something pass.
+#[test]
+fn the_hardening_rules_are_exported_too() {
+    let policies = strictest_policies();
     let cases: Vec<Value> = soundness::stricter()
         .into_iter()
         .map(|(_, mut case)| {
@@ -217,6 +257,7 @@ fn the_hardening_rules_are_exported_too() {
         "events of the host",
         "cannot delete itself",
         "announce the CSI driver",
+        "write the labels: zone",
     ] {
         assert!(
             refused.iter().any(|one| one.contains(sentence)),

@@ -7,6 +7,7 @@ mod exported;
 mod filters;
 mod lookups;
 mod mirror_pods;
+mod own_labels;
 mod parity;
 mod requests;
 mod soundness;

@@ -264,16 +264,77 @@ fn pods_and_leases() -> Vec<(bool, Value)> {
     ]
 }
 
+/// Keys and prefixes; the last one the plugin refuses all the same.
+const OWN_LABELS: [&str; 5] = [
+    "team",
+    "plain",
+    "example.com/",
+    "x.node.kubernetes.io/",
+    "k8s.io/",
+];
+
 /// All rules that are stricter than the plugin.
 pub(super) fn stricter_policies() -> Policies {
     let mut policies = Policies::default();
     let modes = json!({"podStatusMetadata": "enforce", "mirrorPodLabels": "warn",
         "selfUncordon": "audit", "registrationOwners": "enforce", "events": "enforce",
-        "selfDeletion": "enforce", "csiDrivers": "enforce"});
+        "selfDeletion": "enforce", "csiDrivers": "enforce", "ownLabels": "enforce"});
     policies.node_restriction.modes = serde_json::from_value(modes).unwrap();
     policies.node_restriction.csi_drivers = vec!["csi.example.com".to_owned()];
     policies.node_restriction.mirror_pod_labels = vec!["static/".to_owned()];
+    policies.node_restriction.own_labels = OWN_LABELS.map(str::to_owned).into();
     policies
+}
+
+/// Changes of the labels that the rule `ownLabels` leaves a node, and of others.
+fn own_labels() -> Vec<(bool, Value)> {
+    let labelled = |labels: Value| with(&node(), "/metadata/labels", labels);
+    let (plain, none) = (
+        labelled(json!({"zone": "a", "team": "a"})),
+        labelled(Value::Null),
+    );
+    vec![
+        (true, ask("nodes", "CREATE", &plain, &Value::Null)),
+        (true, ask("nodes", "UPDATE", &plain, &node())),
+        (true, ask("nodes/status", "UPDATE", &node(), &plain)),
+        (
+            true,
+            ask(
+                "nodes/status",
+                "UPDATE",
+                &labelled(json!({"zone": "b", "team": "a"})),
+                &plain,
+            ),
+        ),
+        (
+            true,
+            ask(
+                "nodes/status",
+                "UPDATE",
+                &labelled(json!({"k8s.io/x": ""})),
+                &none,
+            ),
+        ),
+        (
+            false,
+            ask(
+                "nodes",
+                "UPDATE",
+                &labelled(json!({"zone": "a", "team": "b"})),
+                &plain,
+            ),
+        ),
+        (false, ask("nodes/status", "UPDATE", &none, &node())),
+        (
+            false,
+            ask(
+                "nodes/status",
+                "UPDATE",
+                &with(&plain, "/status", json!({})),
+                &plain,
+            ),
+        ),
+    ]
 }
 
 /// What the stricter rules ask about, once they are on, and whether it is sent.
@@ -351,11 +412,13 @@ pub(super) fn stricter() -> Vec<(bool, Value)> {
         (true, ask(csi, "UPDATE", &unknown, &known)),
         (false, ask(csi, "UPDATE", &known, &unknown)),
     ]
+    .into_iter()
+    .chain(own_labels())
     .map(|(sent, mut case)| {
         case["matchConditions"] = conditions.clone();
         (sent, case)
     })
-    .into()
+    .collect()
 }
 
 /// A kubelet of 1.37 reports the health of its volumes there.
@@ -397,5 +460,37 @@ fn what_is_quiet_is_not_sent() {
             (*sent, ""),
             "{case:#}"
         );
+    }
+}
+
+/// Beyond a cost (`PerCallLimit`, apiserver pkg/apis/cel/config.go, v0.37.2) the API server skips the call
+/// under `Ignore`.
+#[test]
+fn the_longest_labels_stay_within_the_budget() {
+    let prefix = |number: usize| format!("{number:0>253}/");
+    let listed = (0..50)
+        .map(|number| format!("{}{}", prefix(number), "a".repeat(63)))
+        .chain((50..100).map(prefix));
+    let settings = json!({"nodeRestriction": {"modes": {"ownLabels": "enforce"},
+        "ownLabels": listed.collect::<Value>()}});
+    let policies: Policies = serde_json::from_value(settings).unwrap();
+    let conditions = &webhook_configurations(&policies)[1]["webhooks"][0]["matchConditions"];
+    let labelled = |first: usize| {
+        let labels: Value = (first..first + 100)
+            .map(|number| (format!("{}{number:0>63}", prefix(99)), json!("")))
+            .collect();
+        with(&node(), "/metadata/labels", labels)
+    };
+    let cases = [
+        ask("nodes", "CREATE", &labelled(0), &Value::Null),
+        ask("nodes/status", "UPDATE", &labelled(0), &labelled(100)),
+    ]
+    .map(|mut case| {
+        case["matchConditions"] = conditions.clone();
+        case
+    });
+    let answers: Vec<FilterAnswer> = oracle::ask("filter", &cases).unwrap();
+    for answer in answers {
+        assert_eq!((answer.matches, answer.error.as_str()), (false, ""));
     }
 }

@@ -30,6 +30,8 @@ nodeRestriction:
     events: enforce
     selfDeletion: enforce
     csiDrivers: enforce
+    ownLabels: enforce
+  ownLabels: [topology.kubernetes.io/]
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

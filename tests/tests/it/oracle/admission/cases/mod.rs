@@ -42,6 +42,14 @@ pub(crate) fn case(random: &mut Random) -> Value {
     case
 }
 
+/// A request of a node about a node.
+pub(crate) fn node_case(random: &mut Random) -> Value {
+    let mut case = node(random);
+    case["plugin"] = json!("noderestriction");
+    case["user"] = user(random);
+    case
+}
+
 /// A request for a certificate, mostly one whose name is checked.
 pub(super) fn certificate_request(random: &mut Random) -> Value {
     let mut case = signing_request(random);
