@@ -48,6 +48,28 @@ impl Cluster {
         self.call(&call).await?.json(&call)
     }
 
+    /// Approves a plan of exactly this object; if it shows one, only while it is still that plan.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::Refused`] with 422 if it is another plan or object by now.
+    pub async fn approve_maintenance(
+        &self,
+        maintenance: &NodeMaintenance,
+        digest: &str,
+    ) -> Result<(), ApiError> {
+        let meta = &maintenance.metadata;
+        let test = |path: &str, value: &str| json!({"op": "test", "path": path, "value": value});
+        let plan = maintenance.status.plan.as_ref();
+        let plan = plan.map(|plan| test("/status/plan/digest", &plan.digest));
+        let change = json!({"op": "add", "path": "/spec/approvedPlan", "value": digest});
+        let changes = [Some(test("/metadata/uid", &meta.uid)), plan, Some(change)];
+        let changes: Vec<Value> = changes.into_iter().flatten().collect();
+        let target = NODE_MAINTENANCES.all().named(&meta.name);
+        let call = Call::patch(target, "application/json-patch+json", &changes)?;
+        self.read(&call).await.map(drop)
+    }
+
     /// Writes the status of exactly this object, of its UID.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ mod formats;
 mod generated_schema;
 mod hostile_server;
 mod json_schema;
+mod maintenance;
 mod manifests;
 mod nodes;
 mod parts;

@@ -133,6 +133,7 @@ fn every_command_has_examples() {
         vec!["maintenance", "list"],
         vec!["maintenance", "watch"],
         vec!["maintenance", "describe"],
+        vec!["maintenance", "approve"],
         vec!["maintenance", "cancel"],
         vec!["explain"],
         vec!["explain", "allocatable"],

@@ -1,15 +1,11 @@
 //! `drain --detach`: makes a NodeMaintenance from the flags of a drain.
 
 use anyhow::Context as _;
-use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::ApiError;
-use nodelife_cluster::request::Call;
-use nodelife_cluster::resource::NODE_MAINTENANCES;
 use nodelife_core::go_duration::TimeLimit;
 use nodelife_core::node_maintenance::{Approval, MaintenanceSpec, Window};
 use nodelife_drain::{DrainRequest, Prepared, is_forbidden, warn_leaving};
-use serde_json::json;
 
 use super::plan;
 use super::settings::request;
@@ -83,11 +79,7 @@ pub(super) async fn detach(
             if let Some(digest) = approved {
                 // The API server takes no approval at creation.
                 let name = &created.metadata.name;
-                let change = json!({"spec": {"approvedPlan": digest}});
-                let target = NODE_MAINTENANCES.all().named(name);
-                let change = Call::on(Method::PATCH, "patch", target)
-                    .with_json("application/merge-patch+json", &change)?;
-                let approved = cluster.call(&change).await;
+                let approved = cluster.approve_maintenance(&created, &digest).await;
                 approved.with_context(|| format!("failed to approve the plan of {name}"))?;
             }
             warn_without_controller(&cluster, printer).await;

@@ -1,13 +1,21 @@
+use std::io;
+
 use jiff::Timestamp;
 use nodelife_core::format;
 use nodelife_core::node_maintenance::{Approval, NodeMaintenance, NodeState, condition};
 
+use crate::cli::{ClusterArgs, InputArgs};
 use crate::output::{Cell, Printer, Table};
+use crate::report::input_flags;
+
+/// A row, unless it has no value.
+type Line = (&'static str, Option<String>);
 
 /// Prints what the object says.
 pub(super) fn describe(
     one: &NodeMaintenance,
     now: Timestamp,
+    cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let status = &one.status;
@@ -16,6 +24,10 @@ pub(super) fn describe(
             let ago = format::duration(now.duration_since(at).as_secs());
             format!("{at:.0} ({ago} ago)")
         })
+    };
+    let said = |kind: &str, reason: &str| {
+        let found = status.condition(kind).filter(|one| one.reason == *reason);
+        found.map(|one| one.message.to_string())
     };
     let mut lines = vec![
         ("Name", Some(one.metadata.name.to_string())),
@@ -29,48 +41,20 @@ pub(super) fn describe(
             status.exit_status.map(|code| code.to_string()),
         ),
         ("Blocked", status.blocked().map(|b| b.message.to_string())),
-        (
-            "Window",
-            status
-                .condition(condition::PROGRESSING)
-                .filter(|progressing| progressing.reason == "WaitsForWindow")
-                .map(|progressing| progressing.message.to_string()),
-        ),
+        ("Window", said(condition::PROGRESSING, "WaitsForWindow")),
         (
             "Not cordoned any more",
-            status
-                .condition(condition::CORDONED)
-                .filter(|cordoned| cordoned.status == "False")
-                .map(|cordoned| cordoned.message.to_string()),
+            said(condition::CORDONED, "Uncordoned"),
         ),
         ("Unreadable for this version", super::unreadable(one)),
     ];
-    if let Some(plan) = &status.plan {
-        lines.push(("Plan", Some(plan.digest.to_string())));
-        lines.push(("Pods to leave", Some(plan.pods.to_string())));
-        if one.spec.approval == Approval::Required {
-            let approved = one.spec.approved_plan.as_ref() == Some(&plan.digest);
-            let text = if approved {
-                "yes".to_owned()
-            } else {
-                format!(
-                    "no; approve with: kubectl patch nodemaintenances.nodelife.dev {} --type merge -p \
-                     '{{\"spec\":{{\"approvedPlan\":\"{}\"}}}}'",
-                    one.metadata.name, plan.digest
-                )
-            };
-            lines.push(("Approved", Some(text)));
-        }
-    }
-    for (name, value) in lines {
-        if let Some(value) = value {
-            printer.paragraph(format_args!("{name}: {value}"))?;
-        }
-    }
-    for warning in &status.warnings {
-        printer.paragraph(format_args!("Warning: {warning}"))?;
-    }
-    workloads(one, printer)?;
+    let plan = status.plan.as_ref();
+    let plan = plan.filter(|_| one.spec.approval == Approval::Required);
+    let open = plan.filter(|plan| one.spec.approved_plan.as_ref() != Some(&plan.digest));
+    let approved = plan.map(|_| if open.is_some() { "no" } else { "yes" }.to_owned());
+    lines.push(("Approved", approved));
+    print(lines, printer)?;
+    self::plan(one, printer)?;
     if !status.nodes.is_empty() {
         printer.paragraph("")?;
         let columns = ["NODE", "STATE", "EVICTED", "LEFT", "REASON"];
@@ -106,12 +90,39 @@ pub(super) fn describe(
             ));
         }
     }
+    let open = open.filter(|_| status.finished_at.is_none() && !one.is_deleted());
+    if let (Some(plan), Some(flags)) = (open, input_flags(&InputArgs::default(), cluster)) {
+        let (name, digest) = (&one.metadata.name, &plan.digest);
+        let command = format!("kubectl nodelife maintenance approve {name} --digest {digest}");
+        printer.note_whole(format_args!("next: {command}{flags}"));
+    }
     Ok(())
 }
 
-/// Prints the scope of an approval.
-fn workloads(one: &NodeMaintenance, printer: &mut Printer) -> anyhow::Result<()> {
-    let Some(plan) = one.status.plan.as_ref().filter(|p| !p.workloads.is_empty()) else {
+fn print(lines: Vec<Line>, printer: &mut Printer) -> io::Result<()> {
+    for (name, value) in lines {
+        if let Some(value) = value {
+            printer.paragraph(format_args!("{name}: {value}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints the plan, and with it the scope of an approval.
+pub(super) fn plan(one: &NodeMaintenance, printer: &mut Printer) -> anyhow::Result<()> {
+    const SHOWN: usize = 10;
+    let plan = one.status.plan.as_ref();
+    let nodes = plan.map(|plan| format::first(SHOWN, &plan.nodes));
+    let lines = vec![
+        ("Plan", plan.map(|plan| plan.digest.to_string())),
+        ("Nodes to drain", nodes.filter(|nodes| !nodes.is_empty())),
+        ("Pods to leave", plan.map(|plan| plan.pods.to_string())),
+    ];
+    print(lines, printer)?;
+    for warning in &one.status.warnings {
+        printer.paragraph(format_args!("Warning: {warning}"))?;
+    }
+    let Some(plan) = plan.filter(|plan| !plan.workloads.is_empty()) else {
         return Ok(());
     };
     printer.paragraph("")?;

@@ -1,5 +1,6 @@
-//! `maintenance`: shows, watches and cancels drains that the controller carries out.
+//! `maintenance`: shows, watches, approves and cancels drains that the controller carries out.
 
+mod approve;
 mod cancel;
 mod describe;
 mod object;
@@ -18,7 +19,7 @@ use crate::output::{Cell, Printer, Table};
 pub(super) use object::warn_without_controller;
 use object::{get, progress};
 
-/// Shows, watches and cancels drains that the controller carries out (`drain --detach`)
+/// Shows, watches, approves and cancels drains that the controller carries out (`drain --detach`)
 #[derive(Debug, Args)]
 #[command(before_help = "\
 Examples:
@@ -55,6 +56,16 @@ Examples:
   kubectl nodelife maintenance describe upgrade
 ")]
     Describe(NameArgs),
+    /// Approves the plan of a maintenance that waits for it
+    #[command(before_help = "\
+Examples:
+  # Approve what `describe` has shown, and nothing else
+  kubectl nodelife maintenance approve upgrade --digest sha256:…
+
+  # Approve the present plan, and print it
+  kubectl nodelife maintenance approve upgrade
+")]
+    Approve(ApproveArgs),
     /// Deletes a maintenance, and waits until its nodes are uncordoned
     #[command(before_help = "\
 Examples:
@@ -65,6 +76,16 @@ Examples:
   kubectl nodelife maintenance cancel upgrade --without-controller
 ")]
     Cancel(CancelArgs),
+}
+
+/// The arguments of `maintenance approve`.
+#[derive(Debug, Args)]
+pub(crate) struct ApproveArgs {
+    #[command(flatten)]
+    pub(crate) name: NameArgs,
+    /// Approve the plan of this digest only
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) digest: Option<String>,
 }
 
 /// The arguments of `maintenance cancel`.
@@ -98,18 +119,19 @@ impl NameArgs {
 
 pub(crate) async fn run(
     args: MaintenanceArgs,
-    cluster: &ClusterArgs,
+    flags: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
-    let cluster = connect::connect(cluster, printer).await?;
+    let cluster = connect::connect(flags, printer).await?;
     match args.command {
         MaintenanceCommand::List => list(&cluster, printer).await,
         MaintenanceCommand::Watch(args) => watch::watch(&cluster, args.name(), printer).await,
         MaintenanceCommand::Describe(args) => {
             let found = get(&cluster, args.name()).await?;
-            describe::describe(&found, cluster.clock().now(), printer)?;
+            describe::describe(&found, cluster.clock().now(), flags, printer)?;
             Ok(ExitStatus::Done)
         }
+        MaintenanceCommand::Approve(args) => approve::approve(&cluster, &args, printer).await,
         MaintenanceCommand::Cancel(args) => {
             Box::pin(cancel::cancel(&cluster, &args, printer)).await
         }

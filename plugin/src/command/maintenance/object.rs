@@ -8,6 +8,7 @@ use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::format;
 use nodelife_core::node_maintenance::{BetweenNodes, NodeMaintenance, NodeStatus};
 use nodelife_core::object::Lease;
+use nodelife_drain::is_forbidden;
 
 use crate::command::drain::NOT_INSTALLED;
 use crate::output::Printer;
@@ -79,6 +80,9 @@ pub(super) async fn get(cluster: &Cluster, name: &str) -> anyhow::Result<NodeMai
     if let Some(found) = cluster.get(NODE_MAINTENANCES.all().named(name)).await? {
         return Ok(found);
     }
-    list(cluster).await?;
-    bail!("nodemaintenances.nodelife.dev \"{name}\" not found")
+    match list(cluster).await {
+        // Whether the definition is installed is not known then.
+        Err(error) if !is_forbidden(&error) => Err(error),
+        _ => bail!("nodemaintenances.nodelife.dev \"{name}\" not found"),
+    }
 }
