@@ -15,36 +15,47 @@ use crate::resource::NODE_MAINTENANCES;
 const REQUESTED_BY: &str = "nodelife.dev/requested-by";
 
 impl Cluster {
-    /// Creates a maintenance, of this name or of one that the server makes.
+    /// A maintenance to create, of this name or of one that the server makes.
+    pub async fn new_maintenance(
+        &self,
+        name: Option<&str>,
+        spec: &MaintenanceSpec,
+    ) -> Result<Value, ApiError> {
+        let mut metadata = match name {
+            Some(name) => json!({"name": name}),
+            None => json!({"generateName": "drain-"}),
+        };
+        if spec.approval == Approval::Required
+            && let Some(metadata) = metadata.as_object_mut()
+        {
+            let review = self.who_am_i().await?;
+            let user = review.pointer("/status/userInfo/username");
+            metadata.insert("annotations".to_owned(), json!({REQUESTED_BY: user}));
+        }
+        Ok(json!({
+            "apiVersion": nodelife_core::API_VERSION,
+            "kind": KIND,
+            "metadata": metadata,
+            "spec": spec,
+        }))
+    }
+
+    /// Creates a maintenance; with `dry_run` the API server says what it would create.
     ///
     /// # Errors
     ///
     /// [`ApiError::NotFound`] if the definition is not installed.
     pub async fn create_maintenance(
         &self,
-        name: Option<&str>,
-        spec: &MaintenanceSpec,
-    ) -> Result<NodeMaintenance, ApiError> {
-        let annotations = match spec.approval {
-            Approval::Required => {
-                let review = self.who_am_i().await?;
-                json!({REQUESTED_BY: review.pointer("/status/userInfo/username")})
-            }
-            Approval::None => json!({}),
-        };
-        let metadata = match name {
-            Some(name) => json!({"name": name, "annotations": annotations}),
-            None => json!({"generateName": "drain-", "annotations": annotations}),
-        };
-        let body = json!({
-            "apiVersion": nodelife_core::API_VERSION,
-            "kind": KIND,
-            "metadata": metadata,
-            "spec": spec,
-        });
-        let call = Call::create(NODE_MAINTENANCES.all(), &body)?
+        maintenance: &Value,
+        dry_run: bool,
+    ) -> Result<Value, ApiError> {
+        let mut call = Call::create(NODE_MAINTENANCES.all(), maintenance)?
             .with_query("fieldManager", FIELD_MANAGER)
             .with_query("fieldValidation", "Strict");
+        if dry_run {
+            call = call.with_query("dryRun", "All");
+        }
         self.call(&call).await?.json(&call)
     }
 

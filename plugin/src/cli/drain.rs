@@ -39,6 +39,9 @@ Examples:
   kubectl nodelife drain worker-1 --detach=upgrade
   kubectl nodelife maintenance watch upgrade
 
+  # Print the NodeMaintenance for a repository of manifests, and create nothing
+  kubectl nodelife drain worker-1 --detach=upgrade --dry-run -o yaml
+
   # Let it drain on Saturday night
   kubectl nodelife drain worker-1 --detach=upgrade --window 'sat 22:00-02:00 Europe/Berlin'
 ")]
@@ -82,15 +85,15 @@ pub(crate) struct DrainArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["undo", "files", "at"])]
     pub(crate) plan: Option<PathBuf>,
     /// Let the controller in the cluster drain: create a NodeMaintenance, of this name if one is
-    /// given, and exit
+    /// given, and exit; with --dry-run -o yaml, print it instead
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "", value_name = "NAME",
-          conflicts_with_all = ["undo", "files", "at", "dry_run", "output", "events", "break_lock"])]
+          conflicts_with_all = ["undo", "files", "at", "events", "break_lock"])]
     pub(crate) detach: Option<String>,
     /// With --detach: drain between two times of day, the next time that they come, such as
     /// "sat 22:00-02:00 Europe/Berlin"; DAY and ZONE may be left out
     #[arg(long, value_parser = Window::from_str, value_name = "[DAY] FROM-TO [ZONE]",
           requires = "detach",
-          conflicts_with_all = ["timeout", "undo", "files", "at", "dry_run", "output", "events", "break_lock"])]
+          conflicts_with_all = ["timeout", "undo", "files", "at", "events", "break_lock"])]
     pub(crate) window: Option<Window>,
     /// Accepted for compatibility with kubectl; no effect: DaemonSet pods are left alone
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true",

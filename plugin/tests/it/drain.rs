@@ -221,6 +221,16 @@ fn a_time_without_files_is_refused() {
     }
 }
 
+#[test]
+fn detach_prints_no_report() {
+    let text = run(&["drain", "old", "--detach", "-o", "yaml"]);
+    let why = "--detach prints its NodeMaintenance (-o) only with --dry-run";
+    assert!(
+        text.starts_with("status: 2") && text.contains(why),
+        "{text}"
+    );
+}
+
 /// Nobody waits at a terminal until Saturday.
 #[test]
 fn a_window_without_the_controller_is_refused() {

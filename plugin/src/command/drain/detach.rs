@@ -2,15 +2,16 @@
 
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
-use nodelife_cluster::ApiError;
+use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::go_duration::TimeLimit;
-use nodelife_core::node_maintenance::{Approval, MaintenanceSpec, Window};
+use nodelife_core::node_maintenance::{Approval, MaintenanceSpec, NodeMaintenance, Window};
 use nodelife_drain::{DrainRequest, Prepared, is_forbidden, warn_leaving};
+use serde_json::Value;
 
 use super::plan;
 use super::settings::request;
 use crate::cli::ClusterArgs;
-use crate::cli::drain::{DrainArgs, RunArgs};
+use crate::cli::drain::{DrainArgs, DryRun, RunArgs};
 use crate::command::maintenance::warn_without_controller;
 use crate::command::{connect, input};
 use crate::exit::{ExitStatus, UsageError};
@@ -66,28 +67,63 @@ pub(super) async fn detach(
         Err(error) => return Err(error),
     }
     let name = Some(name).filter(|name| !name.is_empty());
-    match cluster.create_maintenance(name, &spec).await {
-        Ok(created) => {
-            printer.paragraph(format_args!(
-                "nodemaintenance.nodelife.dev/{} created",
-                created.metadata.name
-            ))?;
-            if let Some((start, end)) = window {
-                let [start, end] = [start, end].map(|at| at.strftime("%a %F %R %Z").to_string());
-                printer.note(format_args!("it drains between {start} and {end}"));
-            }
-            if let Some(digest) = approved {
-                // The API server takes no approval at creation.
-                let name = &created.metadata.name;
-                let approved = cluster.approve_maintenance(&created, &digest).await;
-                approved.with_context(|| format!("failed to approve the plan of {name}"))?;
-            }
-            warn_without_controller(&cluster, printer).await;
-            Ok(ExitStatus::Done)
-        }
-        Err(ApiError::NotFound(_)) => anyhow::bail!(NOT_INSTALLED),
-        Err(error) => Err(error.into()),
+    let created = create(&cluster, name, &spec, args.run, printer).await?;
+    if let Some((start, end)) = window {
+        let [start, end] = [start, end].map(|at| at.strftime("%a %F %R %Z").to_string());
+        printer.note(format_args!("it drains between {start} and {end}"));
     }
+    if args.run.dry_run != DryRun::None {
+        return Ok(ExitStatus::Done);
+    }
+    if let Some(digest) = approved {
+        // The API server takes no approval at creation.
+        let created: NodeMaintenance = serde_json::from_value(created)?;
+        let name = &created.metadata.name;
+        let approved = cluster.approve_maintenance(&created, &digest).await;
+        approved.with_context(|| format!("failed to approve the plan of {name}"))?;
+    }
+    warn_without_controller(&cluster, printer).await;
+    Ok(ExitStatus::Done)
+}
+
+/// Creates the object, unless this is a dry run, and prints it or its name.
+async fn create(
+    cluster: &Cluster,
+    name: Option<&str>,
+    spec: &MaintenanceSpec,
+    run: RunArgs,
+    printer: &mut Printer,
+) -> anyhow::Result<Value> {
+    let mut object = cluster.new_maintenance(name, spec).await?;
+    if run.dry_run != DryRun::Client {
+        let created = cluster.create_maintenance(&object, run.dry_run == DryRun::Server);
+        object = match created.await {
+            Err(ApiError::NotFound(_)) => anyhow::bail!(NOT_INSTALLED),
+            created => created?,
+        };
+    }
+    if let Some(format) = run.output {
+        if let Some(object) = object.as_object_mut() {
+            object.remove("status");
+        }
+        if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+            metadata.remove("managedFields");
+        }
+        printer.drain_document(&object, format)?;
+        return Ok(object);
+    }
+    let name = object.pointer("/metadata/name").and_then(Value::as_str);
+    // kubectl's words (`k8s.io/cli-runtime/pkg/printers/name.go`, v0.36.3).
+    let name = name.unwrap_or("<unknown>");
+    let how = match run.dry_run {
+        DryRun::None => "",
+        DryRun::Client => " (dry run)",
+        DryRun::Server => " (server dry run)",
+    };
+    printer.paragraph(format_args!(
+        "nodemaintenance.nodelife.dev/{name} created{how}"
+    ))?;
+    Ok(object)
 }
 
 /// The same drain as an object. Each flag is named here, so that a new one cannot be forgotten.
@@ -99,7 +135,7 @@ fn spec(args: &DrainArgs, now: Timestamp) -> anyhow::Result<MaintenanceSpec> {
         run:
             RunArgs {
                 timeout,
-                // Both exclude --detach.
+                // They concern the printed object.
                 dry_run: _,
                 output: _,
             },
@@ -125,10 +161,12 @@ fn spec(args: &DrainArgs, now: Timestamp) -> anyhow::Result<MaintenanceSpec> {
     } else {
         Some(now.saturating_add(SignedDuration::try_from(*timeout)?)?)
     };
+    let drain = settings.to_spec()?;
+    let has_settings = drain.as_object().is_some_and(|all| !all.is_empty());
     Ok(MaintenanceSpec {
         nodes: input::node_names(nodes),
         node_selector: selector.clone(),
-        drain: settings.to_spec()?,
+        drain: if has_settings { drain } else { Value::Null },
         deadline,
         soak: (!soak.is_zero()).then(|| TimeLimit(*soak).to_string().into()),
         max_unavailable: max_unavailable.map(|most| most.to_string().into()),

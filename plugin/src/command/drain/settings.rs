@@ -54,5 +54,8 @@ pub(super) fn check(args: &DrainArgs) -> Result<(), UsageError> {
     {
         return wrong("-f plans from files: it excludes --dry-run=server and --events");
     }
+    if args.detach.is_some() && args.run.output.is_some() && args.run.dry_run == DryRun::None {
+        return wrong("--detach prints its NodeMaintenance (-o) only with --dry-run");
+    }
     args.settings.check().or_else(wrong)
 }
