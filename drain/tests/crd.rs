@@ -141,7 +141,9 @@ fn definition() -> Value {
     spec["properties"]["drain"] = structural::<DrainSettings>(SETTINGS);
     restrict(&mut spec);
     relate(&mut spec);
-    let status = structural::<MaintenanceStatus>("The state as the controller reports it.");
+    let mut status = structural::<MaintenanceStatus>("The state as the controller reports it.");
+    // What takes an object without a status for done (kstatus) sees that nobody has looked at it yet.
+    status["default"] = json!({"observedGeneration": -1});
     let column =
         |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
     let condition = |name: &str, field: &str| {

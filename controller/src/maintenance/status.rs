@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use nodelife_core::format;
 use nodelife_core::node_maintenance::{
     BetweenNodes, MAX_UNSETTLED, MaintenanceCondition, MaintenanceStatus, NodeCounts, NodeState,
-    NodeStatus, UnsettledPod,
+    NodeStatus, UnsettledPod, condition,
 };
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainStatus, Progress};
@@ -176,7 +176,7 @@ pub(super) fn set_condition(
     (reason, message): (&str, &str),
     now: Timestamp,
 ) {
-    let new = MaintenanceCondition {
+    let mut new = MaintenanceCondition {
         kind: kind.into(),
         status: if holds { "True" } else { "False" }.into(),
         reason: reason.into(),
@@ -185,13 +185,53 @@ pub(super) fn set_condition(
     };
     match status.conditions.iter_mut().find(|c| c.kind == new.kind) {
         Some(old) => {
-            let since = (old.status == new.status).then_some(old.last_transition_time);
-            *old = MaintenanceCondition {
-                last_transition_time: since.unwrap_or(new.last_transition_time),
-                ..new
-            };
+            if old.status == new.status {
+                new.last_transition_time = old.last_transition_time;
+            }
+            *old = new;
         }
         None => status.conditions.push(new),
+    }
+}
+
+/// What blocks a drain until somebody acts.
+const STALLED: [&str; 5] = [
+    "InvalidSpec",
+    "TooManyNodes",
+    "PlanTooLarge",
+    "Refused",
+    "Impossible",
+];
+
+/// Sets the conditions that sum up the others as kstatus reads them (sigs.k8s.io/cli-utils,
+/// `pkg/kstatus/status/generic.go`): exactly one of the three is True.
+pub(super) fn summarize(status: &mut MaintenanceStatus, is_deleted: bool, now: Timestamp) {
+    let blocked = status.blocked();
+    let why = blocked.or_else(|| status.condition(condition::PROGRESSING));
+    let why = why.cloned().unwrap_or_default();
+    let drained = status.condition(condition::DRAINED);
+    let drained = drained.is_some_and(|drained| drained.status == "True");
+    let is_stalled = if status.finished_at.is_some() {
+        !drained
+    } else {
+        blocked.is_some() && STALLED.contains(&why.reason.as_str())
+    };
+    let (ready, stalled) = (drained && !is_deleted, is_stalled && !is_deleted);
+    let reason = match why.reason.as_str() {
+        _ if is_deleted => "GivingBack",
+        "" => "New",
+        reason => reason,
+    };
+    let message = match &status.progress {
+        Some(progress) if why.message.is_empty() => format!("{progress} nodes drained"),
+        _ => why.message.to_string(),
+    };
+    for (kind, holds) in [
+        (condition::READY, ready),
+        (condition::RECONCILING, !ready && !stalled),
+        (condition::STALLED, stalled),
+    ] {
+        set_condition(status, (kind, holds), (reason, &message), now);
     }
 }
 
@@ -223,6 +263,113 @@ pub(super) fn reason(status: DrainStatus) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The condition that is True of the three, with its reason and message.
+    fn sum(status: &MaintenanceStatus) -> (String, String, String) {
+        let mut holds = status.conditions.iter().filter(|one| {
+            let kinds = [condition::READY, condition::RECONCILING, condition::STALLED];
+            kinds.contains(&one.kind.as_str()) && one.status == "True"
+        });
+        let one = holds.next().unwrap();
+        assert_eq!(holds.next(), None);
+        (
+            one.kind.to_string(),
+            one.reason.to_string(),
+            one.message.to_string(),
+        )
+    }
+
+    #[test]
+    fn one_of_three_conditions_sums_up_the_others() {
+        use condition::{BLOCKED, DRAINED, PROGRESSING, READY, RECONCILING, STALLED};
+        let now = Timestamp::UNIX_EPOCH;
+        for (set, finished, deleted, expected) in [
+            (vec![], false, false, (RECONCILING, "New", "")),
+            (
+                vec![(PROGRESSING, true, "Draining", "")],
+                false,
+                false,
+                (RECONCILING, "Draining", "1/2 nodes drained"),
+            ),
+            (
+                vec![(PROGRESSING, false, "WaitsForApproval", "set it")],
+                false,
+                false,
+                (RECONCILING, "WaitsForApproval", "set it"),
+            ),
+            (
+                vec![
+                    (PROGRESSING, true, "Draining", ""),
+                    (BLOCKED, true, "PodsBlocked", "web"),
+                ],
+                false,
+                false,
+                (RECONCILING, "PodsBlocked", "web"),
+            ),
+            (
+                vec![(BLOCKED, true, "Impossible", "never")],
+                false,
+                false,
+                (STALLED, "Impossible", "never"),
+            ),
+            // What was in the way is so no more.
+            (
+                vec![
+                    (PROGRESSING, true, "Draining", "x"),
+                    (BLOCKED, false, "Impossible", ""),
+                ],
+                false,
+                false,
+                (RECONCILING, "Draining", "x"),
+            ),
+            (
+                vec![
+                    (PROGRESSING, false, "Drained", ""),
+                    (DRAINED, true, "Drained", ""),
+                ],
+                true,
+                false,
+                (READY, "Drained", "1/2 nodes drained"),
+            ),
+            (
+                vec![
+                    (PROGRESSING, false, "NotDrained", "web"),
+                    (DRAINED, false, "BlockedByBudget", "web"),
+                    (BLOCKED, true, "BlockedByBudget", "web"),
+                ],
+                true,
+                false,
+                (STALLED, "BlockedByBudget", "web"),
+            ),
+            (
+                vec![
+                    (DRAINED, true, "Drained", ""),
+                    (BLOCKED, true, "NodeLocked", "lock"),
+                ],
+                true,
+                true,
+                (RECONCILING, "GivingBack", "lock"),
+            ),
+        ] {
+            let mut status = MaintenanceStatus::default();
+            for (kind, holds, reason, message) in &set {
+                set_condition(&mut status, (kind, *holds), (reason, message), now);
+            }
+            status.finished_at = finished.then_some(now);
+            status.progress = (!set.is_empty()).then(|| "1/2".into());
+            summarize(&mut status, deleted, now);
+            let (kind, reason, message) = sum(&status);
+            assert_eq!((&*kind, &*reason, &*message), expected, "{set:?}");
+            // Its time is that of the change.
+            let before = status.clone();
+            summarize(
+                &mut status,
+                deleted,
+                now + jiff::SignedDuration::from_secs(9),
+            );
+            assert_eq!(status, before);
+        }
+    }
 
     #[test]
     fn a_long_text_ends_in_a_mark() {

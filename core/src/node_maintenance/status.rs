@@ -29,16 +29,23 @@ pub mod condition {
     pub const CORDONED: &str = "Cordoned";
     /// Something is in the way: a budget, a lock, a refused plan.
     pub const BLOCKED: &str = "Blocked";
+    /// Every node is drained: the sum of the others, with the next two.
+    pub const READY: &str = "Ready";
+    /// It goes on by itself, or waits.
+    pub const RECONCILING: &str = "Reconciling";
+    /// It has failed, or goes on only if somebody acts.
+    pub const STALLED: &str = "Stalled";
 }
 
 /// The state as the controller reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MaintenanceStatus {
-    /// The generation of the spec that the status belongs to.
+    /// The generation of the spec that the conditions belong to; -1 before there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Planned, Approved, Progressing, Drained, Blocked and Cordoned.
+    /// Planned, Approved, Progressing, Drained, Blocked and Cordoned; and their sum, Ready, Reconciling
+    /// and Stalled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<MaintenanceCondition>,
     /// The plan of the drain.

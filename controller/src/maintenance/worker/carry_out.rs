@@ -91,7 +91,7 @@ impl Worker {
                     note_limit(&mut status, &self.reservation, limits, now);
                     self.tell_uncordoned(&mut status);
                     let begun = Instant::now();
-                    match self.write(status).await {
+                    match self.write_news(status).await {
                         // Who does not listen has ended.
                         Ok(()) => asked.drain(..).for_each(|(_, begins)| {
                             let _ = begins.send(());
@@ -145,7 +145,7 @@ impl Worker {
         }
         let now = self.cluster.clock().now();
         let status = with_view(&self.object.status, last, now);
-        self.write(status).await?;
+        self.write_news(status).await?;
         if ended == DrainStatus::Failed && !last.is_final {
             // The API server was away, or the locks were lost: it goes on from here.
             self.retries = 0;

@@ -10,12 +10,12 @@ mod give_back;
 mod journal;
 mod nodes;
 mod plan;
+mod writes;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::{ApiError, Cluster};
@@ -284,7 +284,7 @@ impl Worker {
             return Ok(Next::Idle);
         }
         if self.is_overwritten {
-            self.write(self.object.status.clone()).await?;
+            self.write_news(self.object.status.clone()).await?;
         }
         if self.object.is_deleted() {
             return self.give_back().await;
@@ -544,30 +544,6 @@ impl Worker {
         set_condition(&mut status, (condition::PROGRESSING, false), why, now);
         set_condition(&mut status, (condition::BLOCKED, blocked), why, now);
         self.write(status).await
-    }
-
-    /// Writes the status, if it has changed.
-    async fn write(&mut self, mut status: MaintenanceStatus) -> anyhow::Result<()> {
-        status.observed_generation = self.object.metadata.generation;
-        let begun = status.nodes.iter();
-        let begun =
-            begun.filter_map(|node| Some((node.name.clone(), (node.begun_at?, node.done_at))));
-        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = begun.collect();
-        if status == self.object.status && !self.is_overwritten {
-            return Ok(());
-        }
-        let turn = self.turn().await;
-        let written = self
-            .cluster
-            .write_maintenance_status(&self.object, &status)
-            .await
-            .context("failed to write the status")?;
-        drop(turn);
-        self.written_in = version(&written);
-        self.is_overwritten = false;
-        self.events.record(&self.object, &status);
-        self.object.status = status;
-        Ok(())
     }
 }
 

@@ -36,7 +36,7 @@ impl Worker {
                 }
             }
         }
-        self.write(status).await
+        self.write_news(status).await
     }
 
     /// Nodes that somebody deleted are not waited for, and another one of the name is left alone.
@@ -67,7 +67,7 @@ impl Worker {
             node.next_waits_for = node.begun_at.map(|_| BetweenNodes::Soak);
         }
         count_nodes(&mut status);
-        self.write(status).await
+        self.write_news(status).await
     }
 
     /// Whether the watch shows the node that the status means.
