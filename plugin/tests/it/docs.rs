@@ -278,7 +278,7 @@ fn answer(command: &str) -> String {
 }
 
 /// Splits at blanks outside of single quotes, as a shell does.
-fn words(command: &str) -> Vec<String> {
+pub(crate) fn words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;
     for c in command.chars() {

@@ -15,6 +15,7 @@ mod formats;
 mod generated_schema;
 mod hostile_server;
 mod json_schema;
+mod k9s;
 mod maintenance;
 mod manifests;
 mod nodes;
