@@ -1,5 +1,6 @@
 //! Tests of NodeMaintenance: drains that the controller carries out, and the commands for them.
 
+mod commands;
 mod edges;
 mod gates;
 mod give_back;
