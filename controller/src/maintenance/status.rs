@@ -176,6 +176,9 @@ pub(super) fn set_condition(
     (reason, message): (&str, &str),
     now: Timestamp,
 ) {
+    // kubectl's column shows the reason, whether the condition holds or not.
+    let is_free = kind == condition::BLOCKED && !holds;
+    let reason = if is_free { "NotBlocked" } else { reason };
     let mut new = MaintenanceCondition {
         kind: kind.into(),
         status: if holds { "True" } else { "False" }.into(),
@@ -369,6 +372,20 @@ mod tests {
             );
             assert_eq!(status, before);
         }
+    }
+
+    #[test]
+    fn what_is_not_blocked_is_told_so() {
+        let mut status = MaintenanceStatus::default();
+        let why = ("Draining", "");
+        set_condition(
+            &mut status,
+            (condition::BLOCKED, false),
+            why,
+            Timestamp::UNIX_EPOCH,
+        );
+        let blocked = status.condition(condition::BLOCKED).unwrap();
+        assert_eq!(blocked.reason, *"NotBlocked");
     }
 
     #[test]
