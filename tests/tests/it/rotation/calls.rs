@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 const WRITERS: usize = 20;
 
 /// Between two writes of one writer, so that the machine has time for the rest.
-const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE: Duration = Duration::from_millis(400);
 
 /// How many writes each has to have made in the end. The proof in full is 10,000, which
 /// takes three quarters of an hour: `NODELIFE_CALLS=10000`.

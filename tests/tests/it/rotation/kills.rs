@@ -37,10 +37,12 @@ const PUBLICATIONS: [&str; 5] = [
     "publish for node restriction",
 ];
 
-/// A leaf of this age is renewed by a writer that nobody kills: the publications of a new CA come
-/// before it, and two writers die for each of them, which a busy machine has no time for in the
-/// 16 s from the renewal to the end of the leaf.
-const OLD_LEAF: Duration = Duration::from_secs(36);
+/// The life of a leaf on the fast clock, less the seconds that replicas take to read a new one.
+const LEAF: Duration = Duration::from_secs(46);
+
+/// What a writer needs for a write that is due, at least and at most: measured as it goes, since a busy
+/// machine is slow, and one that were even slower would leave no time for a kill.
+const WRITE: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(8));
 
 /// What `certs` writes, but for its Lease.
 const WRITES: [(Method, &str); 3] = [
@@ -74,10 +76,13 @@ pub(super) async fn kill_at_every_step(
             .await;
     };
     let mut kills = Kills::new();
+    let mut longest = WRITE.0;
     let end = Instant::now() + Duration::from_mins(10);
     while !STEPS.iter().all(|step| kills.contains_key(step)) {
         assert!(Instant::now() < end, "killed only after {kills:?}");
-        if leaf_age(installation).await > OLD_LEAF {
+        // Two writers die for each publication, and the one that renews may have another to make before.
+        let old = async || leaf_age(installation).await + longest * 4 > LEAF;
+        if old().await {
             let old = state(installation).await.leaf;
             proxy.heal();
             free().await;
@@ -94,20 +99,26 @@ pub(super) async fn kill_at_every_step(
         let before = writes(&proxy);
         free().await;
         let mut certs = run();
-        until("a write", async || {
+        let due = until("a write, or an old leaf", async || {
             certs.check()?;
-            Ok((writes(&proxy) > before).then_some(()))
+            let due = writes(&proxy) > before;
+            Ok((due || old().await).then_some(due))
         })
         .await;
         certs.kill().await.unwrap();
         check("killed before a write");
+        if !due {
+            continue;
+        }
 
         let was = state(installation).await;
+        let began = Instant::now();
         hold(&proxy, &Fault::Throttle(1));
         free().await;
         let mut certs = run();
         let now = changed(installation, &was, &mut certs).await;
         certs.kill().await.unwrap();
+        longest = began.elapsed().clamp(longest, WRITE.1);
         let step = step(&was, &now);
         *kills.entry(step).or_default() += 1;
         check(step);
