@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::control_plane::ControlPlane;
+use super::control_plane::{ControlPlane, quorum_warnings};
 use super::startup::StartupTimes;
 use crate::scope::EvictionSettings;
 use nodelife_core::object::{Node, PersistentVolume, Pod};
 use nodelife_core::scheduling::Placement;
+use nodelife_core::taint::is_removal;
 use nodelife_core::text::Str;
 
 /// The settings of a drain that its plan depends on.
@@ -62,9 +63,21 @@ impl<'a> PlanContext<'a> {
         self.start_ups.get_or_init(|| StartupTimes::of(self.pods))
     }
 
-    pub(super) fn control_plane(&self) -> &ControlPlane<'a> {
+    /// What a person should know of these nodes before they are drained.
+    pub(super) fn warnings(&self, drained: &[Str]) -> Vec<String> {
         let read = || ControlPlane::of(self.nodes, self.pods);
-        self.control_plane.get_or_init(read)
+        let removal = |name: &Str| {
+            let mut taints = self.node(name)?.spec.taints.iter();
+            let taint = taints.find(|taint| is_removal(taint))?;
+            Some(format!(
+                "node/{name} is about to be deleted by an autoscaler, which empties it by itself \
+                 (taint {})",
+                taint.key
+            ))
+        };
+        let mut all = quorum_warnings(drained, self.control_plane.get_or_init(read));
+        all.extend(drained.iter().filter_map(removal));
+        all
     }
 
     pub(super) fn node(&self, name: &str) -> Option<&'a Node> {

@@ -20,7 +20,6 @@ use super::inventory::InventoryItem;
 use super::scope::{EvictionSettings, PlanScope, workload_of};
 use super::verdict::{Impossible, MissingFlag, PodVerdict, WaitReason};
 use crate::options::tier;
-use control_plane::quorum_warnings;
 use estimate::{PlannedEviction, Schedule};
 use nodelife_core::disruption::{
     BudgetKey, Budgets, EvictionDecision, Exemption, ImplicitBudget, may_be_lifted, unknown_keeper,
@@ -287,9 +286,7 @@ impl DrainPlan {
             estimate,
             no_estimate,
             waits,
-            warnings: outlook.map_or_else(Vec::new, |outlook| {
-                quorum_warnings(&nodes, outlook.control_plane())
-            }),
+            warnings: outlook.map_or_else(Vec::new, |outlook| outlook.warnings(&nodes)),
             nodes,
             refused: Vec::new(),
             impossible: items.iter().filter_map(impossible).collect(),

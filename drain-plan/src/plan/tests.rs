@@ -3,7 +3,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::*;
 use crate::fixtures::{budget, node, owner, pod, started};
 use crate::{Consent, InventoryContext, PodPolicy, inventory};
-use nodelife_core::object::{Budget, Condition, EmptyDir, IntOrString, Node, Pod, Volume};
+use nodelife_core::object::{Budget, Condition, EmptyDir, IntOrString, Node, Pod, Taint, Volume};
 use nodelife_core::workload::Workloads;
 
 fn plan(pods: usize, budgets: &[Budget]) -> DrainPlan {
@@ -115,6 +115,26 @@ fn what_fits_nowhere_is_told() {
         reported[0].contains("its maximum number of pods"),
         "{reported:?}"
     );
+}
+
+#[test]
+fn a_node_that_an_autoscaler_deletes_is_told() {
+    let told = |on: usize| {
+        let plan = plan_for(&[], &Budgets::of([]), |_, nodes| {
+            nodes[on].spec.taints.push(Taint {
+                key: "karpenter.sh/disrupted".into(),
+                effect: "NoSchedule".into(),
+                ..Taint::default()
+            });
+        });
+        plan.warnings.concat()
+    };
+    assert_eq!(
+        told(0),
+        "node/n is about to be deleted by an autoscaler, which empties it by itself (taint \
+         karpenter.sh/disrupted)"
+    );
+    assert_eq!(told(1), "", "another node");
 }
 
 #[test]
