@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
-use kube::api::DeleteParams;
-use nodelife_tests::installation::NAMESPACE;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use nodelife_tests::installation::{CA_SECRET, NAMESPACE};
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
 use nodelife_tests::supervise::Supervised;
 use nodelife_tests::{ControlPlane, Installation, until};
+use serde_json::json;
 
-use super::state::{State, leaf_age, state};
+use super::state::{State, state};
 
 /// What a rotation writes.
 const STEPS: [&str; 9] = [
@@ -36,13 +38,6 @@ const PUBLICATIONS: [&str; 5] = [
     "publish for tokens",
     "publish for node restriction",
 ];
-
-/// The life of a leaf on the fast clock, less the seconds that replicas take to read a new one.
-const LEAF: Duration = Duration::from_secs(46);
-
-/// What a writer needs for a write that is due, at least and at most: measured as it goes, since a busy
-/// machine is slow, and one that were even slower would leave no time for a kill.
-const WRITE: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(8));
 
 /// What `certs` writes, but for its Lease.
 const WRITES: [(Method, &str); 3] = [
@@ -68,64 +63,55 @@ pub(super) async fn kill_at_every_step(
     let run = || installation.certs_with(&kubeconfig, flags).unwrap();
     let leases: Api<Lease> = Api::namespaced(installation.admin.clone(), NAMESPACE);
     // The successor of a killed writer waits 15 s for its Lease, which is no protection,
-    // only politeness; at every kill that would be long, and a leaf that is due for renewal lives
-    // for 13 s.
+    // only politeness; at every kill that would be long.
     let free = async || {
         let _ = leases
             .delete("nodelife-certs", &DeleteParams::default())
             .await;
     };
     let mut kills = Kills::new();
-    let mut longest = WRITE.0;
-    let end = Instant::now() + Duration::from_mins(10);
+    let end = Instant::now() + Duration::from_mins(15);
     while !STEPS.iter().all(|step| kills.contains_key(step)) {
         assert!(Instant::now() < end, "killed only after {kills:?}");
-        // Two writers die for each publication, and the one that renews may have another to make before.
-        let old = async || leaf_age(installation).await + longest * 4 > LEAF;
-        if old().await {
-            let old = state(installation).await.leaf;
-            proxy.heal();
-            free().await;
-            let mut certs = run();
-            until("a leaf in time", async || {
-                certs.check()?;
-                Ok((state(installation).await.leaf != old).then_some(()))
-            })
-            .await;
-            certs.kill().await.unwrap();
-        }
-
         hold(&proxy, &Fault::Delay(Duration::from_hours(1)));
         let before = writes(&proxy);
         free().await;
         let mut certs = run();
-        let due = until("a write, or an old leaf", async || {
+        until("a write", async || {
             certs.check()?;
-            let due = writes(&proxy) > before;
-            Ok((due || old().await).then_some(due))
+            Ok((writes(&proxy) > before).then_some(()))
         })
         .await;
         certs.kill().await.unwrap();
         check("killed before a write");
-        if !due {
-            continue;
-        }
 
         let was = state(installation).await;
-        let began = Instant::now();
         hold(&proxy, &Fault::Throttle(1));
         free().await;
         let mut certs = run();
         let now = changed(installation, &was, &mut certs).await;
         certs.kill().await.unwrap();
-        longest = began.elapsed().clamp(longest, WRITE.1);
         let step = step(&was, &now);
         *kills.entry(step).or_default() += 1;
+        if step == "promote" {
+            promoted_long_ago(installation).await;
+        }
         check(step);
     }
     free().await;
     proxy.heal();
     kills
+}
+
+/// Moves the promotion back by so much that the former CA may be retired.
+async fn promoted_long_ago(installation: &Installation<'_>) {
+    let past = Timestamp::now() - SignedDuration::from_mins(20);
+    let patch = Patch::Merge(json!({"stringData": {"promoted-at": past.to_string()}}));
+    let secrets = installation.secrets();
+    secrets
+        .patch(CA_SECRET, &PatchParams::default(), &patch)
+        .await
+        .unwrap();
 }
 
 fn hold(proxy: &Proxy, fault: &Fault) {

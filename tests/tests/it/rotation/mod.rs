@@ -17,22 +17,25 @@ use nodelife_tests::{ControlPlane, Installation, TIMEOUT, port, until, wait_unti
 use serde_json::json;
 use state::state;
 
-/// A clock on which a CA signs for almost two minutes. That leaves a former CA time to be
-/// retired, 51 s after its last signature, before the next turn begins, although each writer
-/// dies after one write. A leaf has a third of its life left when it is renewed, which has to
-/// be enough for two killed writers.
-const FAST: [&str; 10] = [
-    "--ca-life",
-    "240s",
+/// Flags with which most of a certificate's life lies in the past when it is made: a leaf is renewed
+/// after 30 s and has nine and a half minutes left then, which is enough for killed writers on the slowest
+/// machine. A CA is replaced after half of what its life has more than the backdate.
+const CLOCK: [&str; 8] = [
     "--leaf-life",
-    "48s",
+    "600s",
+    "--backdate",
+    "1110s",
     "--propagation",
     "3s",
-    "--backdate",
-    "1s",
     "--interval",
     "1",
 ];
+
+/// The life of a CA that is replaced after two minutes.
+const SHORT: [&str; 2] = ["--ca-life", "1350s"];
+
+/// The life of its successor, which has to sign until the former CA is retired.
+const LONG: [&str; 2] = ["--ca-life", "2400s"];
 
 /// Seconds for a call, the longest that there is.
 const PATIENT: u8 = 30;
@@ -52,7 +55,10 @@ async fn no_call_fails_during_renewal_upgrade_and_rotation() {
         .timeout(PATIENT)
         .unwrap();
     installation.apply().await.unwrap();
-    let certs = installation.certs(&FAST).await.unwrap();
+    let certs = installation
+        .certs(&[CLOCK.as_slice(), &SHORT].concat())
+        .await
+        .unwrap();
     let balancer = Balancer::listen(installation.address()).await.unwrap();
     let mut replicas = Vec::new();
     for _ in 0..2 {
@@ -81,11 +87,11 @@ async fn no_call_fails_during_renewal_upgrade_and_rotation() {
     calls.assert_none_failed("an upgrade");
 
     let check = |when: &str| calls.assert_none_failed(when);
-    let kills = kills::kill_at_every_step(&plane, &installation, &FAST, check).await;
+    let clock = [CLOCK.as_slice(), &LONG].concat();
+    let kills = kills::kill_at_every_step(&plane, &installation, &clock, check).await;
 
-    // One more, which leaves its Lease behind: its successor waits for that, and works. It dies
-    // with a leaf that is new, since a third of one's life is less than what its successor waits.
-    let mut certs = installation.certs(&FAST).await.unwrap();
+    // One more, which leaves its Lease behind: its successor waits for that, and works.
+    let mut certs = installation.certs(&clock).await.unwrap();
     let old = state(&installation).await.leaf;
     until("a leaf of its own", async || {
         certs.check()?;
@@ -93,7 +99,7 @@ async fn no_call_fails_during_renewal_upgrade_and_rotation() {
     })
     .await;
     certs.kill().await.unwrap();
-    let mut certs = installation.certs(&FAST).await.unwrap();
+    let mut certs = installation.certs(&clock).await.unwrap();
     let now = state(&installation).await;
     until("a write of the successor", async || {
         certs.check()?;
@@ -207,7 +213,8 @@ async fn a_write_that_fails_stops_no_repair() {
         .await
         .unwrap();
     installation.apply().await.unwrap();
-    let fast = [&["--ca-life", "60s", "--leaf-life", "20s"][..], &FAST[4..]].concat();
+    let lives = ["--ca-life", "60s", "--leaf-life", "20s", "--backdate", "1s"];
+    let fast = [lives.as_slice(), &CLOCK[4..]].concat();
     let certs = installation.certs(&fast).await.unwrap();
     installation.injected().await.unwrap();
     let immutable = Patch::Merge(json!({"immutable": true}));

@@ -1,9 +1,6 @@
 //! Reads the objects that the rotation has written.
 
-use std::time::Duration;
-
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::jiff::Timestamp;
 use nodelife_tests::Installation;
 use nodelife_tests::installation::{CA_SECRET, TLS_SECRET};
 
@@ -35,13 +32,4 @@ pub(super) async fn state(installation: &Installation<'_>) -> State {
         issuer: get(&tls, "ca.crt"),
         bundles: installation.bundles().await.unwrap(),
     }
-}
-
-/// How long ago the leaf was written, by the API server's word.
-pub(super) async fn leaf_age(installation: &Installation<'_>) -> Duration {
-    let tls = installation.secrets().get(TLS_SECRET).await.unwrap();
-    let writes = tls.metadata.managed_fields.unwrap_or_default();
-    let last = writes.into_iter().filter_map(|one| one.time).max();
-    let age = Timestamp::now().duration_since(last.unwrap().0);
-    age.try_into().unwrap_or_default()
 }
