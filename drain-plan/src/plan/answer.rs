@@ -57,6 +57,9 @@ pub struct NodeAnswer {
     /// The reasons, the worst first. Those of the answer `yes` stop no drain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<AnswerReason>,
+    /// What to know before the node is drained.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// How long a drain takes, with these flags; absent where that cannot be known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
@@ -101,11 +104,12 @@ impl NodeAnswer {
             flags.insert(flag);
             reasons.add(Answer::Needs, &why, None, Some(pod));
         }
-        for why in &plan.waits {
-            // Nodes that are waited for alike get the same answer.
-            let why = why.replace(&format!("node/{name} "), "the node ");
+        // Nodes of which the same is said get the same answer.
+        let own = |text: &String| text.replace(&format!("node/{name} "), "the node ");
+        for why in plan.waits.iter().map(own) {
             reasons.add(Answer::Waits, &why, None, None);
         }
+        let warnings = plan.warnings.iter().map(own).collect();
         let answer = reasons.0.first().map_or(Answer::Yes, |worst| worst.answer);
         for pod in &plan.pods {
             if let Some(why) = &pod.unschedulable {
@@ -123,6 +127,7 @@ impl NodeAnswer {
             flags,
             pods: plan.with(Action::Evict).count(),
             reasons: reasons.0,
+            warnings,
             estimate: plan.estimate.clone(),
         }
     }

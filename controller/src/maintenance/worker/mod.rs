@@ -72,8 +72,9 @@ pub(super) struct Worker {
     begun: Begun,
     /// When the drain ends at the latest, or its window begins.
     end: Option<Instant>,
-    /// When its window begins, until it does: the plan is made ahead, so that people can approve it.
-    ahead: Option<Timestamp>,
+    /// When its window begins, until it does, and ends: the plan is made ahead, so that people can
+    /// approve it.
+    ahead: Option<(Timestamp, Option<Timestamp>)>,
     given_back: bool,
     /// How many times in a row it came to nothing.
     retries: u32,
@@ -324,8 +325,8 @@ impl Worker {
         let left =
             |until: Timestamp| Duration::try_from(until.duration_since(now)).unwrap_or_default();
         request.end = end.map(|end| Instant::now() + left(end));
-        self.ahead = start.filter(|start| now < *start);
-        if let Some(start) = self.ahead {
+        self.ahead = start.filter(|start| now < *start).map(|start| (start, end));
+        if let Some((start, _)) = self.ahead {
             self.end = Some(Instant::now() + left(start));
             // Its start was moved after it had begun.
             self.stop_work().await?;

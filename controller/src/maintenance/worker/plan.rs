@@ -66,7 +66,9 @@ impl Worker {
 
     /// The sentence about the wait for its window, with what it would wait for now.
     pub(super) fn until_window(&self, now: &str, blocked: bool) -> Option<String> {
-        let begins = format!("begins at {:.0}", self.ahead?);
+        let (start, end) = self.ahead?;
+        let end = end.map(|end| format!(" and ends at {end:.0}"));
+        let begins = format!("begins at {start:.0}{}", end.unwrap_or_default());
         Some(match (blocked, now) {
             (true, now) => format!("{begins}; in its way now: {now}"),
             (false, "") => begins,

@@ -25,7 +25,8 @@ pub(super) fn table(nodes: &[NodeAnswer]) -> Table {
     let mut groups: BTreeMap<_, Vec<&NodeAnswer>> = BTreeMap::new();
     for node in nodes {
         let reasons = blocking(node).map(|reason| &reason.reason);
-        let key = (node.answer, &node.flags, reasons.collect::<Vec<_>>());
+        let reasons: Vec<_> = reasons.collect();
+        let key = (node.answer, &node.flags, &node.warnings, reasons);
         groups.entry(key).or_default().push(node);
     }
     let mut rows: Vec<(Answer, Vec<&NodeAnswer>)> = groups
@@ -41,7 +42,9 @@ pub(super) fn table(nodes: &[NodeAnswer]) -> Table {
     for rows in rows.chunk_by(|one, next| one.0 == next.0) {
         let (told, others) = rows.split_at(format::listed(rows.len(), most));
         for (answer, nodes) in told {
-            row(&mut table, *answer, nodes, why(nodes, reasons));
+            let warnings = nodes.first().map_or(&[][..], |first| &first.warnings);
+            let why = [&[why(nodes, reasons)], warnings].concat();
+            row(&mut table, *answer, nodes, why.join("; "));
         }
         if let Some((answer, _)) = others.first() {
             let nodes = others.iter().flat_map(|(_, nodes)| nodes).copied();
@@ -181,6 +184,7 @@ mod tests {
             flags: [].into(),
             pods: i % 3,
             reasons: reasons.collect(),
+            warnings: Vec::new(),
             estimate: None,
         }
     }
@@ -208,6 +212,20 @@ mod tests {
         );
         assert!(
             lines[3].starts_with("never       2       shop/web-7c9f8d5b6d-00004, "),
+            "{lines:#?}"
+        );
+    }
+
+    #[test]
+    fn a_node_with_a_warning_has_a_row() {
+        let warned = NodeAnswer {
+            warnings: vec!["the node is about to be deleted".to_owned()],
+            ..node(3, Answer::Yes, &[])
+        };
+        let lines = lines(&[node(0, Answer::Yes, &[]), warned]);
+        assert!(
+            lines[3]
+                .starts_with("yes         1       there are no pods to evict; the node is about"),
             "{lines:#?}"
         );
     }

@@ -333,8 +333,10 @@ async fn a_window_and_a_deadline_hold() {
         .wait_for("window", "Progressing", "WaitsForWindow")
         .await;
     let described = scene.nodelife(&["maintenance", "describe", "window"]).await;
-    let begins = "\nWindow: begins at ";
-    assert!(described.stdout.contains(begins), "{}", described.stdout);
+    let start: Timestamp = start.parse().unwrap();
+    let end = start + SignedDuration::from_hours(1);
+    let window = format!("\nWindow: begins at {start:.0} and ends at {end:.0}");
+    assert!(described.stdout.contains(&window), "{}", described.stdout);
     let (start, end) = (at(2), at(12));
     let window = json!({"window": {"start": start, "duration": null, "end": end}});
     scene.patch("window", &window).await;
