@@ -8,6 +8,9 @@ use nodelife_core::node_marks::LOCK_NAMESPACE;
 
 use crate::leader::Times;
 
+/// Name of the Lease, unless a flag says otherwise.
+pub(crate) const LEASE: &str = "nodelife-controller";
+
 /// Audits the cluster continuously, and carries out NodeMaintenance objects.
 #[derive(Debug, Parser)]
 #[command(name = "nodelife-controller", version, about)]
@@ -45,10 +48,11 @@ pub(crate) struct LeaderElection {
     #[arg(
         long = "leader-elect-resource-name",
         value_name = "NAME",
-        default_value = "nodelife-controller"
+        default_value = LEASE
     )]
     pub(crate) resource_name: String,
-    /// Namespace of the Lease, wherever the Pod is: two installations must not both lead.
+    /// Namespace of the Lease, wherever the Pod is. With another Lease than the default, a leader
+    /// that carries out maintenances holds the default as well: two installations never both lead.
     #[arg(long = "leader-elect-resource-namespace", value_name = "NAMESPACE",
           default_value = LOCK_NAMESPACE)]
     pub(crate) resource_namespace: String,

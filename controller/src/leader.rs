@@ -3,13 +3,16 @@
 //! The times have client-go's meaning. A leader that could not renew for `renew_deadline` stops its
 //! parts, and is done with that [`STOP_LIMIT`] later, before `lease_duration` is over and another
 //! replica may start its own.
+//!
+//! Installations with Leases of their own must not both lead: whoever leads in another place than the
+//! default holds the default Lease as well, in the name of its installation.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use nodelife_cluster::{Cluster, LeaseLock, LeaseName};
+use nodelife_cluster::{ApiError, Cluster, LeaseLock, LeaseName};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -70,6 +73,8 @@ impl Times {
 pub struct Election {
     cluster: Cluster,
     lock: LeaseLock,
+    /// The Lease that all installations compete for, if it is another.
+    shared: Option<LeaseLock>,
     times: Times,
     status: LeaderStatus,
 }
@@ -81,16 +86,22 @@ enum End {
 }
 
 impl Election {
-    /// `identity` has to differ between replicas.
+    /// `identity` has to differ between replicas; `shared` is the Lease of all installations, if that is another.
     pub fn new(
         cluster: Cluster,
         lease: &LeaseName,
+        shared: Option<&LeaseName>,
         identity: String,
         times: Times,
         status: LeaderStatus,
     ) -> Self {
+        let lock = |lease: &LeaseName, identity| {
+            LeaseLock::new(cluster.clone(), lease, identity, times.lease_duration)
+        };
+        let installation = format!("{}/{}", lease.namespace, lease.name);
         Self {
-            lock: LeaseLock::new(cluster.clone(), lease, identity, times.lease_duration),
+            lock: lock(lease, identity),
+            shared: shared.map(|shared| lock(shared, installation)),
             cluster,
             times,
             status,
@@ -109,11 +120,46 @@ impl Election {
                 End::Cancelled => break,
             }
         }
-        match timeout(RELEASE_LIMIT, self.lock.release()).await {
+        match timeout(RELEASE_LIMIT, self.release()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "failed to release the Lease"),
             Err(_elapsed) => tracing::warn!("failed to release the Lease in time"),
         }
+    }
+
+    /// Acquires or renews what a leader holds; whether all of it is held.
+    async fn hold(&mut self) -> Result<bool, ApiError> {
+        if !self.lock.hold(Duration::ZERO).await? {
+            return Ok(false);
+        }
+        let Some(shared) = &mut self.shared else {
+            return Ok(true);
+        };
+        match shared.hold(Duration::ZERO).await {
+            Err(ApiError::NotFound(_)) => {
+                self.cluster.create_lock_namespace().await?;
+                shared.hold(Duration::ZERO).await
+            }
+            held => held,
+        }
+    }
+
+    async fn release(&mut self) -> Result<(), ApiError> {
+        // Without its own Lease, the shared one is its successor's.
+        if let Some(shared) = self
+            .shared
+            .as_mut()
+            .filter(|_| self.lock.renewed_at().is_some())
+        {
+            shared.release().await?;
+        }
+        self.lock.release().await
+    }
+
+    fn renewed_at(&self) -> Option<std::time::Instant> {
+        let own = self.lock.renewed_at();
+        let shared = self.shared.as_ref();
+        shared.map_or(own, |shared| shared.renewed_at().min(own))
     }
 
     /// How long one attempt may take: a request that hangs must not use up the deadline.
@@ -123,8 +169,9 @@ impl Election {
 
     /// Waits until this replica holds the Lease; `false` if `cancel` came first.
     async fn acquire(&mut self, cancel: &CancellationToken) -> bool {
+        let mut is_told = false;
         loop {
-            let attempt = timeout(self.attempt_limit(), self.lock.hold(Duration::ZERO));
+            let attempt = timeout(self.attempt_limit(), self.hold());
             let attempt = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return false,
@@ -132,7 +179,14 @@ impl Election {
             };
             match attempt {
                 Ok(Ok(true)) => return true,
-                Ok(Ok(false)) => {}
+                Ok(Ok(false)) => {
+                    let waits = self.lock.renewed_at().is_some();
+                    if waits && !std::mem::replace(&mut is_told, true) {
+                        tracing::warn!(
+                            "waiting: another installation of nodelife-controller leads"
+                        );
+                    }
+                }
                 Ok(Err(error)) => tracing::warn!(%error, "failed to acquire the Lease, retrying"),
                 Err(_elapsed) => tracing::warn!("failed to acquire the Lease in time, retrying"),
             }
@@ -173,14 +227,14 @@ impl Election {
     /// Renews the Lease for as long as that succeeds in time.
     async fn renew(&mut self) {
         loop {
-            let Some(renewed) = self.lock.renewed_at() else {
+            let Some(renewed) = self.renewed_at() else {
                 return;
             };
             let deadline = Instant::from_std(renewed) + self.times.renew_deadline;
             let next = Instant::now() + self.times.retry_period;
             tokio::time::sleep_until(next.min(deadline)).await;
             let limit = deadline.min(Instant::now() + self.attempt_limit());
-            match timeout_at(limit, self.lock.hold(Duration::ZERO)).await {
+            match timeout_at(limit, self.hold()).await {
                 Ok(Ok(true)) => continue,
                 Ok(Ok(false)) => return,
                 Ok(Err(error)) => tracing::warn!(%error, "failed to renew the Lease, retrying"),

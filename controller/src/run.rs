@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use nodelife_cluster::{ClientOptions, LeaseName, unique_identity};
+use nodelife_core::node_marks::LOCK_NAMESPACE;
 use nodelife_process::{ShutdownSignals, bind, connect, serve_health, start_logging};
 use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, LEASE};
 use crate::audit::{self, AuditPart};
 use crate::health::{Health, LeaderStatus, new_registry, router};
 use crate::leader::Election;
@@ -99,8 +100,14 @@ async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 namespace: flags.resource_namespace,
                 name: flags.resource_name,
             };
+            let shared = LeaseName {
+                namespace: LOCK_NAMESPACE.to_owned(),
+                name: LEASE.to_owned(),
+            };
+            // Two that audit do no harm.
+            let shared = Some(&shared).filter(|shared| arguments.maintenance && lease != **shared);
             let identity = unique_identity("nodelife-controller");
-            let election = Election::new(cluster, &lease, identity, times, status);
+            let election = Election::new(cluster, &lease, shared, identity, times, status);
             election.run(&parts, &cancel).await;
         }
     });

@@ -9,7 +9,7 @@ use nodelife_core::node_marks::LOCK_NAMESPACE;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule};
 use nodelife_tests::supervise::{Spec, Supervised};
-use nodelife_tests::{Identity, TIMEOUT, TestNamespace, program, wait_until};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, wait_until};
 use serde_json::{Value, json};
 
 use super::gates::set_condition;
@@ -336,26 +336,35 @@ async fn a_new_deadline_holds_at_once() {
     controller.terminate(TIMEOUT).await.unwrap();
 }
 
-/// One in the namespace of its Pod each: with a Lease there, both would lead.
+/// Each is in a namespace of its own, and then has its Lease there as well.
 #[tokio::test]
-async fn two_installations_share_one_lease() {
+async fn two_installations_never_both_lead() {
     let plane = plane().await;
     let scene = Scene::install(&plane).await;
-    let kubectl = &scene.kubectl;
-    for name in ["nodelife-system", "helm", "kustomize"] {
-        kubectl.run(["create", "namespace", name]).await.unwrap();
+    for name in ["helm", "kustomize"] {
+        let namespace = ["create", "namespace", name];
+        scene.kubectl.run(namespace).await.unwrap();
     }
+    for own_lease in [false, true] {
+        one_leads_after_the_other(&scene, &plane, own_lease).await;
+    }
+}
+
+async fn one_leads_after_the_other(scene: &Scene<'_>, plane: &ControlPlane, own_lease: bool) {
     let start = |name: &str| {
         let kubeconfig = plane.kubeconfig(&Identity::Admin).unwrap();
         let mut kubeconfig: Value = serde_json::from_str(&kubeconfig).unwrap();
         kubeconfig["contexts"][0]["context"]["namespace"] = json!(name);
         let file = plane.folder().join(format!("{name}.kubeconfig"));
         std::fs::write(&file, kubeconfig.to_string()).unwrap();
-        let log = plane.folder().join(format!("{name}.log"));
-        let flags = [
+        let log = plane.folder().join(format!("{name}-{own_lease}.log"));
+        let mut flags = vec![
             format!("--kubeconfig={}", file.display()),
             "--health-listen=127.0.0.1:0".to_owned(),
         ];
+        if own_lease {
+            flags.push(format!("--leader-elect-resource-namespace={name}"));
+        }
         Spec::new(program::controller().unwrap(), log)
             .args(flags)
             .start()
@@ -363,10 +372,8 @@ async fn two_installations_share_one_lease() {
     };
     let mut waits = start("helm");
     let mut leads = start("kustomize");
-    let has_led = |one: &Supervised| {
-        let log = std::fs::read_to_string(one.log()).unwrap_or_default();
-        log.contains("started leading")
-    };
+    let log = |one: &Supervised| std::fs::read_to_string(one.log()).unwrap_or_default();
+    let has_led = |one: &Supervised| log(one).contains("started leading");
     wait_until("a leader", TIMEOUT, async || {
         Ok((has_led(&waits) || has_led(&leads)).then_some(()))
     })
@@ -375,26 +382,30 @@ async fn two_installations_share_one_lease() {
     if has_led(&waits) {
         std::mem::swap(&mut waits, &mut leads);
     }
+    if own_lease {
+        let told = "another installation of nodelife-controller leads";
+        wait_until("the other waits", TIMEOUT, async || {
+            Ok(log(&waits).contains(told).then_some(()))
+        })
+        .await
+        .unwrap();
+    }
+    assert!(!has_led(&waits), "both lead");
     leads.terminate(TIMEOUT).await.unwrap();
     wait_until("the other leads", TIMEOUT, async || {
         Ok(has_led(&waits).then_some(()))
     })
     .await
     .unwrap();
-    let leases = [
+    let lease = [
         "get",
-        "leases",
-        "--all-namespaces",
-        "--no-headers",
-        "--field-selector=metadata.name=nodelife-controller",
+        "leases/nodelife-controller",
+        "--namespace=nodelife-system",
+        "--output=jsonpath={.spec.holderIdentity}",
     ];
-    let leases = kubectl.run(leases).await.unwrap().stdout;
-    let places = leases
-        .lines()
-        .filter_map(|line| line.split_whitespace().next());
-    // The other tests of this plane lead in "default".
-    let places: Vec<&str> = places.filter(|place| *place != "default").collect();
-    assert_eq!(places, ["nodelife-system"]);
+    let holder = scene.kubectl.run(lease).await.unwrap().stdout;
+    let installations = ["helm/nodelife-controller", "kustomize/nodelife-controller"];
+    assert_eq!(installations.contains(&&*holder), own_lease, "{holder}");
     waits.terminate(TIMEOUT).await.unwrap();
 }
 

@@ -48,6 +48,18 @@ pub(super) async fn metrics(controller: &Supervised, name: &str) -> (String, usi
 
 use super::objects::Objects;
 
+/// The Lease of all installations, held by nobody: one that was killed before held it for others.
+const SHARED_LEASE: &str = "\
+apiVersion: v1
+kind: Namespace
+metadata: {name: nodelife-system}
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: nodelife-controller, namespace: nodelife-system}
+spec: {holderIdentity: ''}
+";
+
 pub(crate) struct Scene<'a> {
     plane: &'a ControlPlane,
     pub(super) kubectl: Kubectl,
@@ -62,7 +74,8 @@ impl<'a> Scene<'a> {
         let kubectl = Kubectl::new(plane, &Identity::Admin).unwrap();
         let file = manifests().join("controller/crd-nodemaintenance.yaml");
         let definition = fs::read_to_string(file).unwrap();
-        kubectl.apply(&definition).await.unwrap();
+        let documents = format!("{definition}---\n{SHARED_LEASE}");
+        kubectl.apply(&documents).await.unwrap();
         wait_until("the resource", TIMEOUT, async || {
             let list = kubectl.run(["get", "nodemaintenances"]).await?;
             Ok((list.status == Some(0)).then_some(()))
