@@ -146,11 +146,8 @@ impl Election {
 
     async fn release(&mut self) -> Result<(), ApiError> {
         // Without its own Lease, the shared one is its successor's.
-        if let Some(shared) = self
-            .shared
-            .as_mut()
-            .filter(|_| self.lock.renewed_at().is_some())
-        {
+        let leads = self.lock.renewed_at().is_some();
+        if let Some(shared) = self.shared.as_mut().filter(|_| leads) {
             shared.release().await?;
         }
         self.lock.release().await
@@ -182,9 +179,7 @@ impl Election {
                 Ok(Ok(false)) => {
                     let waits = self.lock.renewed_at().is_some();
                     if waits && !std::mem::replace(&mut is_told, true) {
-                        tracing::warn!(
-                            "waiting: another installation of nodelife-controller leads"
-                        );
+                        tracing::warn!("another installation of nodelife-controller leads");
                     }
                 }
                 Ok(Err(error)) => tracing::warn!(%error, "failed to acquire the Lease, retrying"),

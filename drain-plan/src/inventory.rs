@@ -12,7 +12,7 @@ use super::stuck::kept_by;
 use super::verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};
 use nodelife_core::disruption::{
     BudgetKey, BudgetRefusal, Budgets, EvictionDecision, Exemption, decide, ends_by_itself,
-    may_be_lifted, protections, unknown_keeper,
+    is_tried_again, may_be_lifted, protections, unknown_keeper,
 };
 use nodelife_core::format::list;
 use nodelife_core::object::{Pod, PodFailureRule, Workload, WorkloadKind};
@@ -453,7 +453,7 @@ fn impossible(
         EvictionDecision::Refused {
             budget,
             refusal: BudgetRefusal::SyncFailed(message),
-        } => match without_scale(pod, budget, message, context) {
+        } if !is_tried_again(message) => match without_scale(pod, budget, message, context) {
             (ending, lasting) if lasting.is_empty() && !ending.is_empty() => {
                 notes.warnings.push(format!(
                     "budget {budget} cannot be counted while it selects pods without a scale ({}): it \

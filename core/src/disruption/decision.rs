@@ -341,6 +341,12 @@ impl Budget {
     }
 }
 
+/// Whether a sync failed for want of an answer, by the words of Go's `url.Error` or of etcd: it is tried again.
+pub fn is_tried_again(failure: &str) -> bool {
+    let unanswered = ["Get \"http", "Put \"http", "Patch \"http", "etcdserver: "];
+    unanswered.iter().any(|words| failure.contains(words))
+}
+
 /// Whether something in the cluster may lift the refusal by itself: see [`Budget::may_be_lifted`].
 pub fn may_be_lifted(pod: &Pod, decision: &EvictionDecision, budgets: &Budgets) -> bool {
     let keys = match decision {

@@ -15,7 +15,7 @@ mod unhealthy;
 pub use budget::{BudgetKey, Budgets, CountError, Counts, DELETION_TIMEOUT};
 pub use decision::{
     BudgetName, BudgetRefusal, EvictionDecision, Exemption, decide, ends_by_itself,
-    ignores_budgets, may_be_lifted,
+    ignores_budgets, is_tried_again, may_be_lifted,
 };
 pub use implicit::{
     IMPLICIT_TIMEOUT, ImplicitBudget, ImplicitCounts, Limit, keeps_replicas, unknown_keeper,

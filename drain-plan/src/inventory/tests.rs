@@ -360,6 +360,33 @@ fn named(name: &str, mut pod: Pod) -> Pod {
     pod
 }
 
+/// The API server was started again while the disruption controller wrote the budget.
+#[test]
+fn a_sync_without_an_answer_is_waited_for() {
+    let put =
+        "Put \"https://10.0.0.1/apis/policy/v1/namespaces/a/poddisruptionbudgets/web/status\"";
+    let verdict = |message: String| {
+        let mut failed = budget("web", 0, 1, 1);
+        failed.status.conditions = vec![Condition {
+            kind: "DisruptionAllowed".into(),
+            status: "False".into(),
+            reason: "SyncFailed".into(),
+            message: message.into(),
+        }];
+        among(&[pod("a", "n")], &[failed], &workloads()).verdict
+    };
+    for passing in [
+        format!("{put}: net/http: TLS handshake timeout"),
+        format!("{put}: dial tcp 10.0.0.1:443: connect: connection refused"),
+        "etcdserver: request timed out".to_owned(),
+    ] {
+        let verdict = verdict(passing);
+        assert!(matches!(verdict, PodVerdict::Evict(_)), "{verdict:?}");
+    }
+    let lasting = verdict("found no controllers for pod \"a\"".to_owned());
+    assert!(matches!(lasting, PodVerdict::Impossible(_)), "{lasting:?}");
+}
+
 #[test]
 fn a_budget_that_the_running_pod_of_a_job_spoils_is_waited_for() {
     let mut failed = budget("web", 0, 0, 0);
