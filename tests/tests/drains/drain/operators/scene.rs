@@ -40,6 +40,9 @@ pub(super) enum Expect {
     Goes,
 }
 
+/// How often an operator looks that does not let a pod go.
+const STEPS: usize = 30;
+
 impl Scene {
     pub(super) fn new(name: &'static str, objects: Vec<Value>, expect: Expect) -> Self {
         Self {
@@ -101,18 +104,19 @@ impl Scene {
             return Some(format!("{}: {pod:#}\n{}", self.name, planned.stderr));
         }
         // Only the operator says now whether that was true.
-        let (status, limit) = match self.expect {
-            Expect::Lifts(_) | Expect::Goes => (0, "--timeout=100s"),
-            Expect::Stays(_) | Expect::Never(_) => (5, "--timeout=30s"),
-        };
         let world = World { ns, proxy };
         self.deny_evictions(&world);
-        let flags = ["--on-impossible=wait", limit];
+        let drain = drain(&["--on-impossible=wait", "--timeout=100s"]);
+        let stays = matches!(self.expect, Expect::Stays(_) | Expect::Never(_));
         let ended = tokio::select! {
-            ended = drain(&flags) => ended,
-            () = self.operate(&world) => return None,
+            ended = drain => ended,
+            () = self.operate(&world, stays) => {
+                let stayed = env.pods().get(&guarded).await;
+                let pod = stayed.map(|pod| pod.metadata.deletion_timestamp);
+                return (!matches!(pod, Ok(None))).then(|| format!("{}: {pod:?}", self.name));
+            }
         };
-        let wrong = ended.status != Some(status);
+        let wrong = stays || ended.status != Some(0);
         wrong.then(|| format!("{}: {:?}: {}", self.name, ended.status, ended.stderr))
     }
 
@@ -128,11 +132,16 @@ impl Scene {
         }
     }
 
-    /// The operator, the disruption controller and the kubelets at work, without end.
-    async fn operate(&self, world: &World<'_>) {
+    /// The operator, the disruption controller and the kubelets at work: without end, or for
+    /// [`STEPS`] after the cordon.
+    async fn operate(&self, world: &World<'_>, ends: bool) {
         let mut ticks = tokio::time::interval(Duration::from_millis(300));
-        loop {
+        let mut steps = 0;
+        while steps < STEPS {
             ticks.tick().await;
+            if ends && world.is_cordoned(&format!("{}-a", world.ns.name)).await {
+                steps += 1;
+            }
             match self.objects[0]["kind"].as_str().unwrap() {
                 "Cluster" => stub::cnpg::step(world).await,
                 "Kafka" => stub::strimzi::step(world, self.denies).await,

@@ -67,7 +67,7 @@ impl World<'_> {
         drop(self.api(kind).delete(name, &now).await);
     }
 
-    async fn is_cordoned(&self, node: &str) -> bool {
+    pub(super) async fn is_cordoned(&self, node: &str) -> bool {
         let nodes: Api<Node> = Api::all(self.ns.client().clone());
         let node = nodes.get_opt(node).await.unwrap();
         node.and_then(|node| node.spec?.unschedulable) == Some(true)
