@@ -92,8 +92,10 @@ async fn run(arguments: &Arguments) -> Result<bool> {
         return Ok(true);
     }
     // Minutes for itself alone, without kubectl-nodelife.
-    if arguments.scenario == [maintenance::NAME] {
-        return maintenance::run(arguments.nodes).await;
+    if let [scenario] = &arguments.scenario[..]
+        && let Some(part) = scenario.strip_prefix(maintenance::NAME)
+    {
+        return maintenance::run(arguments.nodes, part).await;
     }
     if let [scenario] = &arguments.scenario[..]
         && [waiting::NAME, waiting::MANY].contains(&scenario.as_str())

@@ -73,8 +73,9 @@ struct Bench {
     kubeconfig: PathBuf,
 }
 
-/// Lets both drain so many nodes of their own, in both manners. Whether the limits were kept.
-pub(crate) async fn run(nodes: usize) -> Result<bool> {
+/// Lets both drain so many nodes of their own, in the manner that `part` names, or in both. Whether the
+/// limits were kept.
+pub(crate) async fn run(nodes: usize, part: &str) -> Result<bool> {
     let plane = ControlPlane::options()
         .with_everything()
         .controller_manager_flag("--kube-api-qps=1000")
@@ -106,10 +107,18 @@ pub(crate) async fn run(nodes: usize) -> Result<bool> {
     })
     .await?;
     let mut holds = true;
-    for (arrival, how) in [
-        (Arrival::AtOnce, "at once, in one maintenance"),
-        (Arrival::OneByOne, "one in two seconds, a maintenance each"),
-    ] {
+    let manners = [
+        (Arrival::AtOnce, "-at-once", "at once, in one maintenance"),
+        (
+            Arrival::OneByOne,
+            "-one-by-one",
+            "one in two seconds, a maintenance each",
+        ),
+    ];
+    let wanted = manners
+        .into_iter()
+        .filter(|(_, name, _)| part.is_empty() || part == *name);
+    for (arrival, _, how) in wanted {
         let (greedy, (ours, peak)) = match arrival {
             // Each twice, in an order that favours neither: a control plane becomes slower with
             // what it has done.

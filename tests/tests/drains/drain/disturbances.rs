@@ -370,6 +370,10 @@ impl Disturbed {
         .await;
         self.report_pods_ready().await;
         for (app, replicas) in &self.replicas {
+            // A controller that failed while the API server was away tries again after minutes, but at
+            // once what has changed.
+            self.patch(app, json!({"metadata": {"annotations": {"look": "again"}}}))
+                .await;
             wait_ready(&self.env.namespace, app, *replicas as usize)
                 .await
                 .unwrap_or_else(|error| panic!("{error}: {:#?}", self.log));
