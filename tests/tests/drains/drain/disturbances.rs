@@ -360,6 +360,9 @@ impl Disturbed {
                 self.set_budget(app, amount(budget)).await;
             }
         }
+        // After many outages kwok renews some Leases no longer: seen after 200 disturbances.
+        self.env.plane.kill(Part::Kwok).await.unwrap();
+        self.env.plane.start(Part::Kwok).await.unwrap();
         self.wait_for_heartbeats().await;
         let nodes = self.nodes();
         until("the nodes Ready", async || {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::objects::resource;
 use super::plane;
-use super::support::{Scene, metrics};
+use super::support::{LEADS_ON, Scene, metrics};
 
 /// Values of each field of the spec: at its edge, and beyond it.
 #[expect(clippy::too_many_lines, reason = "a table")]
@@ -461,7 +461,7 @@ async fn odd_objects_hold_up_no_other() {
     let seed = env::var("NODELIFE_SEED").map_or(7, |seed| seed.parse().unwrap());
     let plane = plane().await;
     let scene = Scene::install(&plane).await;
-    let mut controller = scene.start("one");
+    let mut controller = scene.start_with("one", &LEADS_ON);
     let drained = async |name: &str| {
         NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
         let begun = Instant::now();

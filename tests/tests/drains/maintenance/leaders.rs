@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::gates::set_condition;
 use super::objects::resource;
 use super::replica::Replica;
-use super::support::Scene;
+use super::support::{LEADS_ON, Scene};
 use super::waits::at;
 use super::{plane, web};
 
@@ -321,7 +321,7 @@ async fn a_new_deadline_holds_at_once() {
     web(&scene, &namespace).await;
     let held = json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}});
     scene.budget(&namespace, "web", held).await;
-    let controller = scene.start("one");
+    let controller = scene.start_with("one", &LEADS_ON);
     let spec = json!({"nodes": ["a"], "drain": {"onImpossible": "wait"}, "deadline": at(3600)});
     scene.create("moved", &spec).await;
     let told = scene.wait_for("moved", "Blocked", "PodsBlocked").await;

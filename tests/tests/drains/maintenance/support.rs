@@ -68,6 +68,12 @@ pub(crate) struct Scene<'a> {
     kubeconfig: PathBuf,
 }
 
+/// Flags of a replica that is alone and stays the leader, however slow the machine is.
+pub(super) const LEADS_ON: [&str; 2] = [
+    "--leader-elect-lease-duration=300",
+    "--leader-elect-renew-deadline=240",
+];
+
 impl<'a> Scene<'a> {
     /// Applies the definition, strictly.
     pub(crate) async fn install(plane: &'a ControlPlane) -> Self {
