@@ -279,9 +279,10 @@ impl Budget {
         if !self.is_exhausted() {
             return None;
         }
+        let is_whole = self.status.current_healthy >= self.status.expected_pods;
         match self.never_allows(pods, workloads) {
             Ok(never) => never,
-            Err(CountError::Unread { .. }) if !self.spec.counts_present_pods() => {
+            Err(CountError::Unread { .. }) if is_whole || !self.spec.counts_present_pods() => {
                 self.refuses_by_status()
             }
             Err(_) => None,

@@ -162,6 +162,22 @@ fn separates_never_allows_from_used_up() {
     }
 }
 
+/// Where the scale is not known, all pods that are there say it, unless one is missing.
+#[test]
+fn a_budget_over_an_unknown_controller_never_allows_while_its_pods_are_whole() {
+    let mut three = pods(3);
+    for pod in &mut three {
+        pod.metadata.owner_references = vec![owner("example.org/v1", "Thing", "web")].into();
+    }
+    let refs: Vec<&Pod> = three.iter().collect();
+    for (healthy, desired, never) in [(3, 3, Some((3, 3))), (3, 2, None), (2, 3, None)] {
+        let mut budget = budget("b", 0, healthy, desired);
+        budget.status.expected_pods = 3;
+        let found = budget.refuses_at_scale(&refs, &Workloads::default());
+        assert_eq!(found, never, "{healthy} healthy, {desired} desired");
+    }
+}
+
 #[test]
 fn a_budget_that_counts_controllers_never_allows_bare_pods_to_go() {
     let mut bare = pods(2);
