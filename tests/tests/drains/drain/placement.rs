@@ -209,17 +209,35 @@ async fn the_plan_foretells_what_the_scheduler_does() {
     let plane: &'static ControlPlane = Box::leak(Box::new(plane.await.unwrap()));
     let told = clusters.iter().map(|cluster| foretells(plane, cluster));
     let told = stream::iter(told).buffer_unordered(AT_ONCE);
-    let told: Vec<Option<bool>> = told.collect().await;
+    let told: Vec<Option<Foretold>> = told.collect().await;
     end_plane(plane).await;
-    let of = |wanted| told.iter().filter(|told| **told == wanted).count();
-    let (fit, pending) = (of(Some(false)), of(Some(true)));
+    let told: Vec<Foretold> = told.into_iter().flatten().collect();
+    let of = |wanted| told.iter().filter(|told| told.pending == wanted).count();
+    let (fit, pending) = (of(false), of(true));
     println!("{count} clusters: in {fit} all replacements ran, in {pending} one stayed Pending");
-    assert!(fit > count / 10 && pending > count / 10, "{told:?}");
+    let wrong: Vec<_> = told
+        .iter()
+        .filter_map(|told| told.wrong.as_deref())
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n\n")
+    );
+    assert!(fit > count / 10 && pending > count / 10, "{fit}, {pending}");
 }
 
-/// Drains the first node, and whether a replacement stayed Pending as was foretold; none where the
-/// cluster has no room for its pods at first.
-async fn foretells(plane: &'static ControlPlane, cluster: &Cluster) -> Option<bool> {
+/// What came of the replacements of a drain.
+struct Foretold {
+    /// Whether one of them stayed Pending.
+    pending: bool,
+    /// The cluster, what the plan said and what the scheduler did, where they differ.
+    wrong: Option<String>,
+}
+
+/// Drains the first node; none where the cluster has no room for its pods at first.
+async fn foretells(plane: &'static ControlPlane, cluster: &Cluster) -> Option<Foretold> {
     let env = TestEnvironment::owning(plane, "foretold").await;
     let name = env.namespace.name.clone();
     let nodes: Vec<String> = (0..cluster.nodes.len())
@@ -263,13 +281,22 @@ async fn foretells(plane: &'static ControlPlane, cluster: &Cluster) -> Option<bo
     let output = env.drain(&[node, "--implicit-budget=none"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     let pending = settled(&env, replicas).await;
-    assert_eq!(
-        !pending.is_empty(),
-        !warned.is_empty(),
-        "{cluster:?}\nthe plan warned of {warned:#?}\nPending: {pending:#?}"
-    );
     remove(&env, &nodes).await;
-    Some(!pending.is_empty())
+    // The scheduler may place those before it another way, as docs/drain.md says.
+    let depends = |one: &&Value| {
+        let why = one["unschedulable"].as_str();
+        why.is_some_and(|why| why.contains("after the replacements of the pods before it"))
+    };
+    let is_wrong = if pending.is_empty() {
+        !warned.iter().all(depends)
+    } else {
+        warned.is_empty()
+    };
+    Some(Foretold {
+        pending: !pending.is_empty(),
+        wrong: is_wrong
+            .then(|| format!("{cluster:?}\nthe plan warned of {warned:#?}\nPending: {pending:#?}")),
+    })
 }
 
 /// The node has the taint of its cluster, and none of those of a node that is not Ready.

@@ -5,16 +5,20 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
-use k8s_openapi::api::core::v1::Node;
-use kube::Api;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Resource as _, ResourceExt as _};
 use nodelife_tests::fixture::pod::is_ready;
-use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
+use nodelife_tests::fixture::workload::wait_ready;
+use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::kubectl::Output;
-use nodelife_tests::{ControlPlane, seed};
+use nodelife_tests::{ControlPlane, TestNamespace, seed};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::consequences::allow_pods;
 use super::support::{TestEnvironment, end_plane, report};
@@ -49,9 +53,20 @@ enum Placement {
     Pinned,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Deployment,
+    StatefulSet,
+    Job,
+    /// An object that no reader of ours knows, with an operator that replaces its pods.
+    Unknown,
+    /// A `LeaderWorkerSet` of groups of two, which restart as one.
+    Groups,
+}
+
 #[derive(Clone, Debug)]
 struct Workload {
-    is_set: bool,
+    kind: Kind,
     replicas: u32,
     placement: Placement,
     budget: Budget,
@@ -77,9 +92,17 @@ fn cluster() -> impl Strategy<Value = (PodCreation, Vec<Workload>)> {
         Budget::AllowsQuarter,
         Budget::NeverAllows,
     ];
-    let one = (any::<bool>(), 2..4u32, placement, select(budgets));
-    let one = one.prop_map(|(is_set, replicas, placement, budget)| Workload {
-        is_set,
+    let kinds = select(vec![
+        Kind::Deployment,
+        Kind::Deployment,
+        Kind::StatefulSet,
+        Kind::Job,
+        Kind::Unknown,
+        Kind::Groups,
+    ]);
+    let one = (kinds, 2..4u32, placement, select(budgets));
+    let one = one.prop_map(|(kind, replicas, placement, budget)| Workload {
+        kind,
         replicas,
         placement,
         budget,
@@ -119,9 +142,11 @@ async fn waits(plane: &'static ControlPlane, creation: PodCreation, all: &[Workl
         node.create_schedulable(client).await.unwrap();
     }
     let mut made = 0;
+    let mut operators = JoinSet::new();
     for (i, workload) in all.iter().enumerate() {
-        create(&env, &format!("w{i}"), workload, node).await;
-        made += workload.replicas as usize;
+        create(&env, &mut operators, &format!("w{i}"), workload, node).await;
+        let pods = if workload.kind == Kind::Groups { 2 } else { 1 };
+        made += pods * workload.replicas as usize;
     }
     keep_from_creating(&env, creation, made).await;
     let before = env.pods_on(node).await;
@@ -131,6 +156,13 @@ async fn waits(plane: &'static ControlPlane, creation: PodCreation, all: &[Workl
         output.stderr, output.stdout
     );
     for (i, workload) in all.iter().enumerate() {
+        // A Job serves nobody; without a budget drain does not wait for an owner that it does not know, and
+        // says so.
+        match workload.kind {
+            Kind::Job => continue,
+            Kind::Unknown if matches!(workload.budget, Budget::None) => continue,
+            _ => {}
+        }
         // What no other node may run has no other way, but for one whose pods cannot be made either.
         let goes =
             matches!(workload.placement, Placement::Pinned) && creation == PodCreation::Allowed;
@@ -163,8 +195,14 @@ async fn waits(plane: &'static ControlPlane, creation: PodCreation, all: &[Workl
 }
 
 /// Its pods, and its budget.
-async fn create(env: &TestEnvironment, name: &str, workload: &Workload, node: &str) {
-    let ns = &env.namespace;
+async fn create(
+    env: &TestEnvironment,
+    operators: &mut JoinSet<()>,
+    name: &str,
+    workload: &Workload,
+    node: &str,
+) {
+    let (ns, kind) = (&env.namespace, workload.kind);
     let selector = json!({"labelSelector": {"matchLabels": {"app": name}},
         "topologyKey": "kubernetes.io/hostname"});
     let mut spec = json!({"nodeSelector": {"pool": ns.name}});
@@ -182,22 +220,129 @@ async fn create(env: &TestEnvironment, name: &str, workload: &Workload, node: &s
         }
         Placement::Pinned => spec["nodeSelector"]["kubernetes.io/hostname"] = json!(node),
     }
-    let fixture = if workload.is_set {
-        WorkloadFixture::stateful_set(name, workload.replicas)
-    } else {
-        WorkloadFixture::deployment(name, workload.replicas)
-    };
     let replicas = workload.replicas as usize;
-    let fixture = fixture.pod_spec(spec);
-    fixture.create_ready(ns, replicas).await.unwrap();
+    match kind {
+        Kind::Deployment | Kind::StatefulSet => {
+            let fixture = match kind {
+                Kind::StatefulSet => WorkloadFixture::stateful_set,
+                _ => WorkloadFixture::deployment,
+            };
+            let fixture = fixture(name, workload.replicas).pod_spec(spec);
+            fixture.create(ns).await.unwrap();
+        }
+        Kind::Job => {
+            spec["containers"] = json!([{"name": "c", "image": "i"}]);
+            spec["restartPolicy"] = json!("Never");
+            spec["terminationGracePeriodSeconds"] = json!(0);
+            let job = json!({
+                "metadata": {"name": name},
+                "spec": {"parallelism": replicas, "completions": 100,
+                    "template": {"metadata": {"labels": {"app": name}}, "spec": spec}},
+            });
+            let job = serde_json::from_value(job).unwrap();
+            let jobs: Api<Job> = ns.api();
+            jobs.create(&PostParams::default(), &job).await.unwrap();
+        }
+        Kind::Unknown => {
+            let owner = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+            let owners: Api<ConfigMap> = ns.api();
+            let owner = owners.create(&PostParams::default(), &owner).await.unwrap();
+            let pod = PodFixture::new("pod").app(name).owned_by(&owner).spec(spec);
+            operators.spawn(operate(ns.clone(), pod, name.to_owned(), replicas));
+        }
+        Kind::Groups => {
+            let leaders = WorkloadFixture::stateful_set(name, workload.replicas).pod_spec(spec);
+            let owners = json!([{"apiVersion": "leaderworkerset.x-k8s.io/v1", "uid": "1",
+                "kind": "LeaderWorkerSet", "name": name, "controller": true}]);
+            let owned = json!({"metadata": {"ownerReferences": owners}});
+            leaders.patch(owned).create(ns).await.unwrap();
+            operators.spawn(keep_groups(ns.clone(), name.to_owned()));
+            for i in 0..replicas {
+                wait_ready(ns, &format!("{name}-{i}"), 1).await.unwrap();
+            }
+        }
+    }
+    wait_ready(ns, name, replicas).await.unwrap();
+    // Only what can be scaled has a percentage.
+    let is_scaled = !matches!(kind, Kind::Job | Kind::Unknown);
+    let least = |count: u32| BudgetFixture::min_available(name, name, json!(count));
     let budget = match workload.budget {
         Budget::None => return,
+        Budget::AllowsOne | Budget::AllowsQuarter if !is_scaled => least(workload.replicas - 1),
+        Budget::NeverAllows if !is_scaled => least(workload.replicas),
         Budget::AllowsOne => BudgetFixture::max_unavailable(name, name, json!(1)),
         Budget::AllowsQuarter => BudgetFixture::max_unavailable(name, name, json!("25%")),
         Budget::NeverAllows => BudgetFixture::min_available(name, name, json!("100%")),
     };
     let healthy = i32::try_from(workload.replicas).unwrap();
     budget.create_counted(ns, healthy).await.unwrap();
+}
+
+/// Replaces the pods of its object that go.
+async fn operate(ns: TestNamespace, pod: PodFixture, name: String, replicas: usize) {
+    let pods: Api<Pod> = ns.api();
+    let selector = ListParams::default().labels(&format!("app={name}"));
+    for i in 0_u64.. {
+        let there = pods.list(&selector).await.unwrap().items;
+        if there.len() < replicas {
+            let pod = pod.clone();
+            let pod = pod.patch(json!({"metadata": {"name": format!("{name}-{i}")}}));
+            // A quota or a webhook may deny it.
+            drop(pod.create(&ns).await);
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Gives each leader its worker, and restarts the groups that lose one, as the controller of a
+/// `LeaderWorkerSet` does (`pkg/controllers/pod_controller.go` of sigs.k8s.io/lws, v0.7.0).
+async fn keep_groups(ns: TestNamespace, name: String) {
+    let (pods, sets): (Api<Pod>, Api<StatefulSet>) = (ns.api(), ns.api());
+    let (how, all) = (PatchParams::default(), ListParams::default());
+    let mut workers: BTreeMap<String, String> = BTreeMap::new();
+    let uid = |pod: &Pod| pod.metadata.uid.clone().unwrap();
+    loop {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let there = pods.list(&all).await.unwrap().items;
+        let of = |app: &str| {
+            let is_of = |pod: &&Pod| pod.labels().get("app").is_some_and(|one| one == app);
+            let lives = |pod: &&Pod| pod.metadata.deletion_timestamp.is_none();
+            there.iter().filter(is_of).filter(lives).collect::<Vec<_>>()
+        };
+        for leader in of(&name) {
+            let group = leader.name_any();
+            let (_, index) = group.rsplit_once('-').unwrap();
+            let labels = json!({
+                "leaderworkerset.sigs.k8s.io/name": name,
+                "leaderworkerset.sigs.k8s.io/group-index": index,
+            });
+            // It may go meanwhile, and what belonged to the leader before it may still be there.
+            let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
+            drop(pods.patch(&group, &how, &patch).await);
+            let worker = of(&group).first().map(|pod| uid(pod));
+            match (workers.get(&uid(leader)), worker) {
+                (None, Some(worker)) => {
+                    workers.insert(uid(leader), worker);
+                }
+                (Some(known), now) if now.as_ref() != Some(known) => {
+                    drop(pods.delete(&group, &DeleteParams::background()).await);
+                }
+                (Some(_), _) => {}
+                (None, None) => {
+                    let set = WorkloadFixture::stateful_set(&group, 1);
+                    let owner = leader.controller_owner_ref(&());
+                    let set = set.pod_spec(json!({"nodeSelector": {"pool": ns.name}}));
+                    let set = set.patch(json!({
+                        "metadata": {"ownerReferences": [owner]},
+                        "spec": {"template": {"metadata": {"labels": labels}}},
+                    }));
+                    if sets.get_opt(&group).await.unwrap().is_none() {
+                        drop(set.create(&ns).await);
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Keeps controllers from making pods.
