@@ -38,6 +38,29 @@ async fn set_condition_at(scene: &Scene<'_>, node: &str, kind: &str, second: i64
 }
 
 #[tokio::test]
+async fn a_gate_outlives_its_leader() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    for name in ["a", "b", "x"] {
+        NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
+    }
+    let one = scene.start("one");
+    let gate = json!({"nodeCondition": {"type": "Upgraded", "status": "True"}});
+    let gated = json!({"nodes": ["a", "b"], "gate": gate});
+    scene.create("gated", &gated).await;
+    scene.wait_for_node("gated", "a", "Drained").await;
+    one.kill().await.unwrap();
+    let two = scene.start("two");
+    // By its end the next leader has looked at all others.
+    scene.create("x", &json!({"nodes": ["x"]})).await;
+    assert_eq!(scene.wait_for_end("x").await, 0);
+    assert!(!scene.is_cordoned("b").await);
+    set_condition(&scene, "a", "Upgraded").await;
+    assert_eq!(scene.wait_for_end("gated").await, 0);
+    two.terminate(TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_condition_of_the_node_lets_the_next_one_start() {
     let plane = plane().await;
     let scene = Scene::install(&plane).await;

@@ -185,6 +185,30 @@ async fn what_happens_without_a_leader_is_seen_by_the_next() {
 }
 
 #[tokio::test]
+async fn a_node_made_anew_without_a_leader_is_left_alone() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "anew").await.unwrap();
+    web(&scene, &namespace).await;
+    let most = |most| json!({"maxUnavailable": most, "selector": {"matchLabels": {"app": "web"}}});
+    scene.budget(&namespace, "web", most(0)).await;
+    let one = scene.start("one");
+    let spec = json!({"nodes": ["a", "b"], "drain": {"concurrency": 2, "onImpossible": "wait"}});
+    scene.create("anew", &spec).await;
+    scene.wait_for("anew", "Blocked", "PodsBlocked").await;
+    one.kill().await.unwrap();
+    let nodes: Api<Node> = Api::all(scene.admin.clone());
+    nodes.delete("b", &DeleteParams::default()).await.unwrap();
+    create_nodes(&scene, &["b"]).await;
+    let two = scene.start("two");
+    scene.budget(&namespace, "web", most(1)).await;
+    scene.wait_for_end("anew").await;
+    assert!(scene.is_cordoned("a").await);
+    assert!(!scene.is_cordoned("b").await);
+    two.terminate(TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_node_that_cannot_be_written_holds_up_no_other() {
     let plane = plane().await;
     let scene = Scene::install(&plane).await;

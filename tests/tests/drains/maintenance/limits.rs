@@ -22,6 +22,37 @@ async fn cordoned(scene: &Scene<'_>) -> BTreeSet<String> {
     cordoned.filter_map(|node| node.metadata.name).collect()
 }
 
+/// The nodes of another maintenance make a limit stricter, and never wider.
+#[tokio::test]
+async fn a_percentage_is_one_of_its_own_nodes() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let workers: Vec<String> = (0..12).map(|i| format!("w{i:02}")).collect();
+    let pool = ["p0", "p1", "p2"].map(str::to_owned);
+    for name in workers.iter().chain(&pool).chain([&"x".to_owned()]) {
+        NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
+    }
+    let controller = scene.start("one");
+    let a_third = json!({"nodes": pool, "maxUnavailable": "34%"});
+    scene.create("pool", &a_third).await;
+    scene.wait_for("pool", "Blocked", "MaxUnavailable").await;
+    let soaks = json!({"nodes": workers, "soak": "1h"});
+    scene.create("workers", &soaks).await;
+    wait_until("a worker that is out", TIMEOUT, async || {
+        let out = cordoned(&scene).await;
+        Ok(out.iter().any(|name| name.starts_with('w')).then_some(()))
+    })
+    .await
+    .unwrap();
+    // By its end all others were looked at again.
+    scene.create("x", &json!({"nodes": ["x"]})).await;
+    assert_eq!(scene.wait_for_end("x").await, 0);
+    let out = cordoned(&scene).await;
+    let of_pool: Vec<_> = pool.iter().filter(|name| out.contains(*name)).collect();
+    assert_eq!(of_pool.len(), 1, "{out:?}");
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
 #[tokio::test]
 async fn max_unavailable_holds_over_all_maintenances_until_they_are_deleted() {
     let plane = plane().await;

@@ -2,6 +2,8 @@
 
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, DeleteParams};
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule};
 use nodelife_tests::supervise::Spec;
@@ -108,6 +110,26 @@ async fn a_node_that_is_not_there_is_waited_for() {
     assert_eq!(told, "waits for nodes that are not there: new");
     NodeFixture::kwok("new").create(&scene.admin).await.unwrap();
     assert_eq!(scene.wait_for_end("early").await, 0);
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_node_that_goes_before_its_window_counts_as_done() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    for name in ["a", "b", "c"] {
+        NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
+    }
+    let controller = scene.start("one");
+    let night = json!({"nodes": ["a", "b", "c"], "window": {"start": at(10)}});
+    scene.create("night", &night).await;
+    scene
+        .wait_for("night", "Progressing", "WaitsForWindow")
+        .await;
+    let nodes: Api<Node> = Api::all(scene.admin.clone());
+    nodes.delete("b", &DeleteParams::default()).await.unwrap();
+    assert_eq!(scene.wait_for_end("night").await, 0);
+    assert!(scene.is_cordoned("a").await && scene.is_cordoned("c").await);
     controller.terminate(TIMEOUT).await.unwrap();
 }
 
