@@ -113,14 +113,9 @@ impl Cluster {
         present: bool,
     ) -> Result<(), ApiError> {
         let meta = &maintenance.metadata;
-        let others = meta.finalizers.iter();
-        let mut finalizers: Vec<Value> = others
-            .filter(|other| **other != finalizer)
-            .map(|other| json!(other))
-            .collect();
-        if present {
-            finalizers.push(json!(finalizer));
-        }
+        let others = meta.finalizers.iter().map(|other| &**other);
+        let own = present.then_some(finalizer);
+        let finalizers: Vec<&str> = others.filter(|one| *one != finalizer).chain(own).collect();
         let body = json!({"metadata": {
             "uid": meta.uid,
             "resourceVersion": meta.resource_version,

@@ -34,6 +34,11 @@ impl Worker {
             .context("failed to write the status")?;
         drop(turn);
         self.written_in = version(&written);
+        // Else the next write of the finalizer is one of an old version, and refused.
+        let (known, new) = (&mut self.object.metadata, written.metadata);
+        if (known.generation, &known.finalizers) == (new.generation, &new.finalizers) {
+            known.resource_version = new.resource_version;
+        }
         self.is_overwritten = false;
         self.events.record(&self.object, &status);
         self.object.status = status;

@@ -113,6 +113,24 @@ async fn a_node_that_is_not_there_is_waited_for() {
     controller.terminate(TIMEOUT).await.unwrap();
 }
 
+/// A write that the API server refuses is one more, and a wait before the first eviction.
+#[tokio::test]
+async fn no_write_of_a_maintenance_is_refused() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    NodeFixture::kwok("a").create(&scene.admin).await.unwrap();
+    let controller = scene.start("one");
+    scene.create("only", &json!({"nodes": ["a"]})).await;
+    assert_eq!(scene.wait_for_end("only").await, 0);
+    scene.cancel("only").await;
+    let events = plane.audit_events().unwrap();
+    let mut refused = events.iter().filter(|event| {
+        event.request_uri.contains("/nodemaintenances/only") && event.code() == 409
+    });
+    assert!(refused.next().is_none(), "{events:#?}");
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_node_that_goes_before_its_window_counts_as_done() {
     let plane = plane().await;
