@@ -161,8 +161,8 @@ impl ReadyCounts {
             budget.failed = count.is_none();
             match count {
                 Some(count) => {
-                    // Events may say later what keeps others from coming.
-                    let unexplained = count.made < replicas && count.pending.is_empty();
+                    // Neither Events nor the workers of a group are in the status that is watched.
+                    let unexplained = count.ready < replicas && count.pending.is_empty();
                     budget.due = unexplained.then(|| now + RECOUNT);
                     budget.last = Some(count);
                 }
