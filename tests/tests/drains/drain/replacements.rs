@@ -151,6 +151,7 @@ async fn waits(plane: &'static ControlPlane, creation: PodCreation, all: &[Workl
     keep_from_creating(&env, creation, made).await;
     let before = env.pods_on(node).await;
     let (output, least) = watched(&env, node, all.len()).await;
+    let after = env.pods().list(&ListParams::default()).await.unwrap().items;
     let told = format!(
         "{creation:?} {all:#?}\n{}\n{}",
         output.stderr, output.stdout
@@ -163,10 +164,12 @@ async fn waits(plane: &'static ControlPlane, creation: PodCreation, all: &[Workl
             Kind::Unknown if matches!(workload.budget, Budget::None) => continue,
             _ => {}
         }
-        // What no other node may run has no other way, but for one whose pods cannot be made either.
-        let goes =
-            matches!(workload.placement, Placement::Pinned) && creation == PodCreation::Allowed;
-        let ready = least.get(&format!("w{i}")).is_none_or(|ready| *ready > 0);
+        // What no other node may run has no other way, once a pod was made that waits for a place.
+        let name = format!("w{i}");
+        let is_pending = |pod: &&Pod| pod.labels().get("app") == Some(&name) && !is_ready(pod);
+        let goes = matches!(workload.placement, Placement::Pinned)
+            && after.iter().any(|pod| is_pending(&pod));
+        let ready = least.get(&name).is_none_or(|ready| *ready > 0);
         assert!(goes || ready, "{least:?}: {told}");
     }
     let status = output.status.unwrap();
@@ -413,8 +416,8 @@ fn names_causes(report: &Value, creation: PodCreation, namespace: &str, told: &s
         let reason = pod["reason"].as_str().unwrap();
         let budget = format!("budget {namespace}/w");
         let made = match creation {
-            PodCreation::Allowed | PodCreation::FullQuota => "is Pending: 0/",
-            PodCreation::Quota => "exceeded quota: q",
+            PodCreation::Allowed => "is Pending: 0/",
+            PodCreation::Quota | PodCreation::FullQuota => "exceeded quota: q",
             PodCreation::Webhook => "closed.policy.test",
         };
         let is_named = reason.contains(&budget) || reason.contains("is Pending: 0/");
