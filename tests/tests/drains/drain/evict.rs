@@ -58,7 +58,7 @@ async fn a_blocked_pod_is_explained_and_a_missing_one_named() {
     let dry = ["evict", "web", "-n", ns, "--dry-run"];
     let output = kubectl::run(env.nodelife(&dry), "").await.unwrap();
     assert_eq!(output.status, Some(5), "{}", output.stderr);
-    let words = ["evict", "web", "-n", ns, "--timeout=3s", "-o=json"];
+    let words = ["evict", "web", "-n", ns, "--timeout=10s", "-o=json"];
     let output = kubectl::run(env.nodelife(&words), "").await.unwrap();
     assert_eq!(output.status, Some(5), "{}", output.stderr);
     let budget = json!(format!("{ns}/web"));

@@ -345,7 +345,7 @@ async fn a_node_that_was_not_begun_has_no_event() {
     let fixture = NodeFixture::new(&second);
     fixture.create(env.namespace.client()).await.unwrap();
     let pod = blocked_pod(&env, &node).await;
-    let words = [&*node, &*second, "--force", "--timeout=4s"];
+    let words = [&*node, &*second, "--force", "--timeout=20s"];
     let output = env.drain(&words).await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
     until("the event", async || {

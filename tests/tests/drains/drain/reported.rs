@@ -126,7 +126,7 @@ pub(crate) async fn a_spread_that_counts_the_cordoned_node_is_foretold() {
     let output = env.drain(&[node, "--wait-ready", "--timeout=40s"]).await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
     said(&output, &["topology spread constraints", "is Pending: "]);
-    let both = [node, &nodes[1], "--timeout=20s"];
+    let both = [node, &nodes[1], "--timeout=30s"];
     let output = env.drain(&both).await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
     said(&output, &["topology spread constraints"]);
@@ -169,7 +169,7 @@ pub(crate) async fn a_job_that_spoils_a_budget_is_waited_for() {
         Ok(conditions.find(|one| one.reason == "SyncFailed"))
     })
     .await;
-    let output = env.drain(&[node, "--timeout=10s"]).await;
+    let output = env.drain(&[node, "--timeout=30s"]).await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
     let mut drain = start(&env, &[node, "--timeout=100s"]);
     let mut stderr = Stderr::of(&env, &mut drain);

@@ -75,7 +75,7 @@ pub(crate) async fn a_blocked_pod_delays_no_other_pod() {
         assert_eq!(lines[1]["exitStatus"], 4, "{lines:?}");
     }
     let output = env
-        .drain(&[&node, "--force", "--blocked-timeout=2s", "--events=jsonl"])
+        .drain(&[&node, "--force", "--blocked-timeout=8s", "--events=jsonl"])
         .await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
     let lines = lines_of(&output.stdout);
@@ -135,7 +135,7 @@ pub(crate) async fn unready_pods_are_evicted_under_an_exhausted_budget() {
             .await
             .unwrap();
     }
-    let output = env.drain(&[&node, "--force", "--blocked-timeout=1s"]).await;
+    let output = env.drain(&[&node, "--force", "--blocked-timeout=8s"]).await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
     let left: Vec<_> = env.pods_on(&node).await;
     let left: Vec<_> = left
@@ -252,7 +252,7 @@ pub(crate) async fn a_stuck_node_delays_no_other_with_concurrency() {
         .await
         .unwrap();
     let free = env.running("free", &second).await;
-    let arguments: [&str; 5] = [&first, &second, "--force", "-o=json", "--timeout=20s"];
+    let arguments: [&str; 5] = [&first, &second, "--force", "-o=json", "--timeout=30s"];
     let output = env
         .drain(&[&arguments[..], &["--concurrency=2"]].concat())
         .await;
@@ -284,7 +284,7 @@ pub(crate) async fn an_overdue_pod_is_skipped_on_request() {
         .unwrap();
     let now = DeleteParams::default().grace_period(0);
     env.pods().delete("old", &now).await.unwrap();
-    let patient = env.drain(&[&node, "--force", "--timeout=10s"]).await;
+    let patient = env.drain(&[&node, "--force", "--timeout=30s"]).await;
     assert_eq!(patient.status, Some(6), "{}", patient.stderr);
     let flag = "--skip-wait-for-delete-timeout=1";
     let output = env.drain(&[&node, "--force", flag]).await;

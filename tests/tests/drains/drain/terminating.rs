@@ -32,7 +32,7 @@ pub(crate) async fn a_shorter_grace_period_is_sent_to_terminating_pods() {
     let delete = DeleteParams::default();
     env.pods().delete("web", &delete).await.unwrap();
     let output = env
-        .drain(&[&node, "--force", "--grace-period=30", "--timeout=10s"])
+        .drain(&[&node, "--force", "--grace-period=30", "--timeout=30s"])
         .await;
     assert_eq!(output.status, Some(6), "{}", output.stderr);
     let left = env.pods().get("web").await.unwrap().metadata;
@@ -63,7 +63,7 @@ pub(crate) async fn a_terminating_daemon_set_pod_is_not_waited_for() {
         .unwrap();
     let delete = DeleteParams::default();
     env.pods().delete("agent-1", &delete).await.unwrap();
-    let output = env.drain(&[&node, "--timeout=10s"]).await;
+    let output = env.drain(&[&node, "--timeout=30s"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     env.check(&[]).await;
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));

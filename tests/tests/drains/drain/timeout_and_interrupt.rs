@@ -83,7 +83,7 @@ pub(crate) async fn the_timeout_covers_the_command_and_not_each_node() {
     let free = PodFixture::new("free").running_on(&second);
     let free = free.create(ns).await.unwrap();
     let output = env
-        .drain(&[&first, &second, "--force", "--timeout=15s", "-o=json"])
+        .drain(&[&first, &second, "--force", "--timeout=30s", "-o=json"])
         .await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
     if let Some(document) = &env.report(&output).await.document {

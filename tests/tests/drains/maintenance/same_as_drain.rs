@@ -138,13 +138,12 @@ run! {
         a_daemon_set_pods_volume_delays_no_drain,
         a_volume_that_stays_attached_is_named_at_the_end,
         two_nodes_of_one_zone_are_never_drained_at_once,
-        a_budget_that_lets_pods_go_is_not_bypassed,
         wait_ready_names_controllers_that_it_cannot_count,
         once_tries_each_pod_once_and_waits_for_no_budget,
         a_pending_replacement_is_reported_with_the_schedulers_words,
         each_node_waits_for_its_own_replacements,
         wait_ready_ends_when_the_workload_is_deleted,
-        a_budget_that_lets_pods_go_is_waited_for;
+        a_budget_that_lets_pods_go_is_waited_for_and_not_bypassed;
 }
 
 #[test]
