@@ -122,10 +122,9 @@ pub(crate) async fn a_policys_denial_is_final_and_quoted() {
     // The API server learns of it by a watch of its own.
     until("the policy to be heeded", async || {
         let output = env.drain(&[&node, "--force", "--dry-run=server"]).await;
-        Ok(output
-            .stderr
-            .contains("not before the backup")
-            .then_some(()))
+        let heeded = output.stderr.contains("not before the backup");
+        anyhow::ensure!(heeded, "{:?}: {}", output.status, output.stderr);
+        Ok(Some(()))
     })
     .await;
     let asked = env.evictions().await.len();

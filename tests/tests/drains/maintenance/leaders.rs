@@ -561,7 +561,7 @@ async fn a_node_that_waited_has_no_taint_after_the_deadline() {
     scene.budget(&namespace, "web", held).await;
     let replica = Replica::start(&plane, "replica-one");
     let drain = json!({"onImpossible": "wait", "order": "none", "concurrency": 1});
-    let spec = json!({"nodes": ["a", "x"], "drain": drain, "deadline": at(15)});
+    let spec = json!({"nodes": ["a", "x"], "drain": drain, "deadline": at(3600)});
     scene.create("ends", &spec).await;
     wait_until("the taint of the node that waits", TIMEOUT, async || {
         let spec = scene.spec("x").await.to_string();
@@ -572,6 +572,7 @@ async fn a_node_that_waited_has_no_taint_after_the_deadline() {
     let hangs = FaultRule::new(Fault::Delay(TIMEOUT)).method(Method::PATCH);
     let hangs = hangs.path("/api/v1/nodes/x");
     replica.proxy.fault(hangs.times(1));
+    scene.patch("ends", &json!({"deadline": at(10)})).await;
     assert_eq!(scene.wait_for_end("ends").await, 5);
     scene.nothing_is_left_soon(&["x"]).await;
     scene.cancel("ends").await;
