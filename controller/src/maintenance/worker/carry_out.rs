@@ -202,6 +202,10 @@ fn first_undrained(status: &MaintenanceStatus) -> Option<String> {
 /// The status with what a drain shows of its nodes; those of which it shows nothing stay as they are.
 fn with_view(status: &MaintenanceStatus, view: &View, now: Timestamp) -> MaintenanceStatus {
     let mut status = status.clone();
+    // A run that has not looked yet: what the one before told of its pods is still so.
+    if view.nodes.is_empty() {
+        return status;
+    }
     let mut shown: BTreeMap<&Str, &NodeStatus> =
         view.nodes.iter().map(|node| (&node.name, node)).collect();
     for node in &mut status.nodes {
@@ -211,7 +215,7 @@ fn with_view(status: &MaintenanceStatus, view: &View, now: Timestamp) -> Mainten
             node.begun_at = before.begun_at;
             node.done_at = shown.done_at.map(|at| before.done_at.unwrap_or(at));
         }
-        if node.done_at.is_some() && !view.nodes.is_empty() {
+        if node.done_at.is_some() {
             node.next_waits_for = view.between.get(&node.name).copied();
             if node.next_waits_for.is_none() {
                 node.begun_at = None;
@@ -240,19 +244,44 @@ fn note_limit(
     now: Timestamp,
 ) {
     let is = |state: NodeState| status.nodes.iter().filter(move |node| node.state == state);
-    if is(NodeState::Draining)
+    let drains = is(NodeState::Draining)
         .chain(is(NodeState::Settling))
-        .next()
-        .is_some()
-    {
-        return;
-    }
+        .count();
     let waiting: Vec<&Str> = is(NodeState::Waiting).map(|node| &node.name).collect();
-    if waiting.is_empty() {
+    if drains > 0 || waiting.is_empty() {
         return;
     }
     if let Some(wait) = reservation.limited(limits, &waiting) {
         let why = (wait.reason, wait.message.as_str());
         set_condition(status, (condition::BLOCKED, true), why, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodelife_core::node_maintenance::UnsettledPod;
+
+    use super::*;
+
+    /// After a change of the leader, or of the spec: an empty list would say that they are gone.
+    #[test]
+    fn a_run_that_has_not_looked_keeps_the_pods_of_the_one_before() {
+        let blocked = UnsettledPod {
+            namespace: "shop".into(),
+            name: "web-0".into(),
+            node: "a".into(),
+            reason: "blocked".into(),
+            blocked_since: Some(Timestamp::UNIX_EPOCH),
+        };
+        let status = MaintenanceStatus {
+            pods: vec![blocked],
+            more_pods: 1,
+            ..MaintenanceStatus::default()
+        };
+        let mut view = View::default();
+        assert_eq!(with_view(&status, &view, Timestamp::UNIX_EPOCH), status);
+        view.nodes.push(NodeStatus::default());
+        let looked = with_view(&status, &view, Timestamp::UNIX_EPOCH);
+        assert!(looked.pods.is_empty() && looked.more_pods == 0);
     }
 }
