@@ -106,7 +106,7 @@ impl Scene {
         // Only the operator says now whether that was true.
         let world = World { ns, proxy };
         self.deny_evictions(&world);
-        let drain = drain(&["--on-impossible=wait", "--timeout=100s"]);
+        let drain = drain(&["--on-impossible=wait", "--timeout=10m"]);
         let stays = matches!(self.expect, Expect::Stays(_) | Expect::Never(_));
         let ended = tokio::select! {
             ended = drain => ended,
