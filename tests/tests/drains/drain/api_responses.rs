@@ -410,7 +410,7 @@ pub(crate) async fn an_eviction_answered_with_401_is_retried() {
         body: body.to_string(),
     });
     proxy.fault(rule.path("/eviction").times(1));
-    let output = env.drain(&[&node, "--force", "--timeout=60s"]).await;
+    let output = env.drain(&[&node, "--force", "--timeout=5m"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     assert_eq!(proxy.struck(), 1);
     env.check(&[pod]).await;
@@ -439,7 +439,7 @@ pub(crate) async fn a_denial_after_throttling_is_retried() {
     proxy.fault(answer(429, "TooManyRequests", slow).times(3));
     let denied = "admission webhook \"backups.example.com\" denied the request: not now";
     proxy.fault(answer(403, "Forbidden", denied).times(1));
-    let output = env.drain(&[&node, "--force", "--timeout=90s"]).await;
+    let output = env.drain(&[&node, "--force", "--timeout=5m"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     assert_eq!(proxy.struck(), 4);
     env.check(&[pod]).await;

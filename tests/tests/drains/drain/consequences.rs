@@ -165,7 +165,7 @@ pub(crate) async fn the_last_endpoint_of_a_webhook_is_evicted_after_all_others()
     other.create_schedulable(ns.client()).await.unwrap();
     let webhook = fail_closed(&env).await;
     let before = env.pods_on(&node).await;
-    let output = env.drain(&[&node, "--timeout=100s"]).await;
+    let output = env.drain(&[&node, "--timeout=5m"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     let told = "no other endpoint of webhook validate.policy.test (failurePolicy Fail";
     assert!(output.stderr.contains(told), "{}", output.stderr);
@@ -238,7 +238,7 @@ pub(crate) async fn groups_of_a_leader_worker_set_go_one_after_the_other() {
     ];
     member("m-1", &leaders, "1", &other).await;
     member("m-0-1", &workers, "0", &other).await;
-    let mut drain = start(&env, &[&node, "--timeout=100s"]);
+    let mut drain = start(&env, &[&node, "--timeout=5m"]);
     let mut stderr = Stderr::of(&env, &mut drain);
     let group = "its eviction restarts group 0 of LeaderWorkerSet m";
     let waits = "waiting for replacements: the implicit budget of";

@@ -75,7 +75,7 @@ pub(crate) async fn no_pod_is_evicted_twice_when_30_percent_of_requests_fail() {
     }
     let proxy = env.go_through_proxy();
     harm(&proxy);
-    drain_until_done(&env, &[&node, "--force", "--timeout=90s"]).await;
+    drain_until_done(&env, &[&node, "--force", "--timeout=5m"]).await;
     assert!(proxy.struck() > 5, "{} faults", proxy.struck());
     assert!(env.pods_on(&node).await.is_empty());
     env.check(&pods).await;
@@ -92,7 +92,7 @@ pub(crate) async fn budgets_hold_when_30_percent_of_requests_fail() {
     let before = env.pods_on(&full).await;
     let proxy = env.go_through_proxy();
     harm(&proxy);
-    drain_until_done(&env, &[&full, "--timeout=90s"]).await;
+    drain_until_done(&env, &[&full, "--timeout=5m"]).await;
     assert!(proxy.struck() > 2, "{} faults", proxy.struck());
     assert!(env.pods_on(&full).await.is_empty());
     // The last replacement may still be on its way.
@@ -150,7 +150,7 @@ pub(crate) async fn what_an_api_server_forbids_at_its_start_is_repeated() {
     let cordon = |fault: Fault| FaultRule::new(fault).method(Method::PATCH).path("/nodes/");
     proxy.fault(cordon(Fault::Drop).times(1));
     proxy.fault(cordon(forbidden).times(2));
-    let output = env.drain(&[&node, "--force", "--timeout=60s"]).await;
+    let output = env.drain(&[&node, "--force", "--timeout=5m"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     assert_eq!(proxy.struck(), 5);
     assert!(env.is_cordoned(&node).await);
@@ -308,7 +308,7 @@ pub(crate) async fn a_pod_is_looked_up_in_a_list_if_it_may_not_be_read() {
         body: "bad gateway".to_owned(),
     };
     proxy.fault(FaultRule::new(broken).path("/eviction").times(1));
-    let output = env.drain(&[&node, "--force", "--timeout=60s"]).await;
+    let output = env.drain(&[&node, "--force", "--timeout=5m"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     assert_eq!(proxy.struck(), 1);
     env.check(&[pod]).await;

@@ -202,7 +202,7 @@ async fn the_cluster_role_of_the_manifests_is_enough() {
         .await
         .unwrap();
     let before = env.pods_on(&full).await;
-    let output = env.drain(&[&full, "--wait-ready", "--timeout=100s"]).await;
+    let output = env.drain(&[&full, "--wait-ready", "--timeout=5m"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     // Events are optional.
     let missing: Vec<&str> = output
@@ -218,7 +218,7 @@ async fn the_cluster_role_of_the_manifests_is_enough() {
     assert_eq!(undone.status, Some(0), "{}", undone.stderr);
     let mut after = env.pods_on(&empty).await;
     let output = env
-        .drain(&[&empty, "--wait-ready", "--wait-volumes", "--timeout=100s"])
+        .drain(&[&empty, "--wait-ready", "--wait-volumes", "--timeout=5m"])
         .await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     let denied = env.requests().await;
@@ -357,7 +357,7 @@ pub(crate) async fn wait_ready_is_refused_if_replicas_may_not_be_watched() {
     let mut env = TestEnvironment::apart(Parts::All, "no-replicas").await;
     let node = env.node_with_web(1).await;
     env.act_with(&[READ, EVICT, CORDON]).await;
-    let output = env.drain(&[&node, "--wait-ready", "--timeout=30s"]).await;
+    let output = env.drain(&[&node, "--wait-ready", "--timeout=5m"]).await;
     assert_eq!(output.status, Some(7), "{}", output.stderr);
     let missing = "--wait-ready requires permission to list and watch ReplicaSets";
     assert!(output.stderr.contains(missing), "{}", output.stderr);

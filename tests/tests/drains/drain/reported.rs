@@ -171,7 +171,7 @@ pub(crate) async fn a_job_that_spoils_a_budget_is_waited_for() {
     .await;
     let output = env.drain(&[node, "--timeout=30s"]).await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
-    let mut drain = start(&env, &[node, "--timeout=100s"]);
+    let mut drain = start(&env, &[node, "--timeout=5m"]);
     let mut stderr = Stderr::of(&env, &mut drain);
     stderr.wait_for(&["without a scale (nightly-"]).await;
     let background = DeleteParams::background();
@@ -202,7 +202,7 @@ pub(crate) async fn a_job_that_fails_for_good_is_foretold() {
     })
     .await;
     let before = env.pods_on(node).await;
-    let output = env.drain(&[node, "--timeout=60s"]).await;
+    let output = env.drain(&[node, "--timeout=5m"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     said(&output, &["backoffLimit is 0", "wait-completed"]);
     until("the Job to fail", async || {
@@ -231,7 +231,7 @@ pub(crate) async fn a_pod_that_belongs_to_a_pod_goes_with_it() {
     let plug = plug.spec(volume).bound_to(node);
     plug.create(ns).await.unwrap();
     let before = env.pods_on(node).await;
-    let output = env.drain(&[node, "--timeout=60s"]).await;
+    let output = env.drain(&[node, "--timeout=5m"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     let evicted = env.evictions().await;
     let evicted: Vec<&str> = evicted.iter().map(AuditEvent::name).collect();
@@ -255,7 +255,7 @@ pub(crate) async fn siblings_of_an_unknown_workload_go_one_after_the_other() {
         pod.running_on(&node).create(ns).await.unwrap();
     }
     let before = env.pods_on(&node).await;
-    let drain = start(&env, &[&node, "--timeout=60s"]);
+    let drain = start(&env, &[&node, "--timeout=5m"]);
     for sent in 1..=4 {
         let goes = until("a pod on its way", async || {
             let mut pods = env.pods_on(&node).await.into_iter();
@@ -297,7 +297,7 @@ pub(crate) async fn the_only_ready_pod_of_a_workload_is_named() {
     let (env, node) = with_only_pod("only", "shop", budget).await;
     add_node(&env, &env.node("b")).await;
     let before = env.pods_on(&node).await;
-    let output = env.drain(&[&node, "--timeout=60s"]).await;
+    let output = env.drain(&[&node, "--timeout=5m"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     said(&output, &["nothing serves until its replacement is Ready"]);
     env.check(&before).await;
@@ -352,7 +352,7 @@ pub(crate) async fn a_budget_over_an_unknown_operators_deployment_never_allows()
     env.check_nothing_written().await;
     add_node(&env, &env.node("b")).await;
     let before = env.pods_on(node).await;
-    let surge = [node, "--surge=restart", "--timeout=100s"];
+    let surge = [node, "--surge=restart", "--timeout=5m"];
     let output = env.drain(&surge).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     env.check(&before).await;
@@ -487,7 +487,7 @@ pub(crate) async fn a_webhook_that_will_allow_soon_is_asked_again() {
         let rule = FaultRule::new(fault).method(Method::POST).path("/eviction");
         // What denies is asked again as long as the drain may take.
         proxy.fault(rule.times(if status == 403 { 4 } else { 2 }));
-        let output = env.drain(&[&node, "--timeout=100s"]).await;
+        let output = env.drain(&[&node, "--timeout=5m"]).await;
         assert_eq!(output.status, Some(0), "{}", output.stderr);
         said(&output, &["zone b is down"]);
         env.check(&before).await;
@@ -545,7 +545,7 @@ pub(crate) async fn a_budget_that_longhorn_lifts_is_waited_for() {
     let budget = BudgetFixture::min_available("csi-attacher", "csi-attacher", json!(1));
     budget.create_counted(ns, 1).await.unwrap();
     let before = env.pods_on(node).await;
-    let drain = start(&env, &[node, "--timeout=60s"]);
+    let drain = start(&env, &[node, "--timeout=5m"]);
     until("the writer gone from a cordoned node", async || {
         let pods = env.pods_on(node).await;
         let is_used = pods.iter().any(|pod| pod.name_any().starts_with("writer-"));

@@ -53,7 +53,7 @@ pub(crate) async fn a_rollout_moves_a_single_replica_without_downtime() {
 
     env.act_with(&[EVICT]).await;
     let output = env
-        .drain_keeping(&[node.as_str(), "--surge=restart", "--timeout=100s"], 1)
+        .drain_keeping(&[node.as_str(), "--surge=restart", "--timeout=5m"], 1)
         .await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     assert!(env.pods_on(&node).await.is_empty());
@@ -77,9 +77,7 @@ pub(crate) async fn a_surge_that_is_forbidden_is_told_before_the_cordon() {
         .unwrap();
     let own = ("own", "get,list,watch", "deployments.apps,replicasets.apps");
     env.act_with(&[READ, EVICT, CORDON, own]).await;
-    let output = env
-        .drain(&[&node, "--surge=restart", "--timeout=30s"])
-        .await;
+    let output = env.drain(&[&node, "--surge=restart", "--timeout=5m"]).await;
     assert_eq!(output.status, Some(7), "{}", output.stderr);
     let why = format!(
         "--surge does not help Deployment {}/web: ",
@@ -114,9 +112,7 @@ pub(crate) async fn a_surge_that_fails_is_told_at_once() {
     // The first is the dry run.
     let rule = FaultRule::new(denied).method(Method::PATCH);
     proxy.fault(rule.path("/deployments/web").after(1));
-    let output = env
-        .drain(&[&node, "--surge=restart", "--timeout=60s"])
-        .await;
+    let output = env.drain(&[&node, "--surge=restart", "--timeout=5m"]).await;
     assert_eq!(output.status, Some(7), "{}", output.stderr);
     let name = &env.namespace.name;
     for part in [

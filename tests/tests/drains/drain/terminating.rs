@@ -15,7 +15,7 @@ pub(crate) async fn an_evicted_pod_is_skipped_once_it_is_overdue() {
         .running_on(&node);
     let pod = pod.create(&env.namespace).await.unwrap();
     let skip = "--skip-wait-for-delete-timeout=2";
-    let output = env.drain(&[&node, "--force", skip, "--timeout=30s"]).await;
+    let output = env.drain(&[&node, "--force", skip, "--timeout=5m"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     let left = env.pods_on(&node).await;
     assert!(left[0].metadata.deletion_timestamp.is_some());
@@ -38,7 +38,7 @@ pub(crate) async fn a_shorter_grace_period_is_sent_to_terminating_pods() {
     let left = env.pods().get("web").await.unwrap().metadata;
     assert_eq!(left.deletion_grace_period_seconds, Some(30));
     let output = env
-        .drain(&[&node, "--force", "--grace-period=0", "--timeout=30s"])
+        .drain(&[&node, "--force", "--grace-period=0", "--timeout=5m"])
         .await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     assert!(env.pods_on(&node).await.is_empty());
@@ -63,7 +63,7 @@ pub(crate) async fn a_terminating_daemon_set_pod_is_not_waited_for() {
         .unwrap();
     let delete = DeleteParams::default();
     env.pods().delete("agent-1", &delete).await.unwrap();
-    let output = env.drain(&[&node, "--timeout=30s"]).await;
+    let output = env.drain(&[&node, "--timeout=5m"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     env.check(&[]).await;
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));

@@ -33,7 +33,7 @@ pub(crate) async fn a_switchover_is_waited_for_and_told() {
     let instances = [("pg-1", "a", true), ("pg-2", "b", true)];
     set_up(ns, &cnpg::cluster(json!({}), &instances)).await;
     let node = env.node("a");
-    let mut drain = start(&env, &[&node, "--timeout=100s"]);
+    let mut drain = start(&env, &[&node, "--timeout=5m"]);
     let mut stderr = Stderr::of(&env, &mut drain);
     wait_for_cordon(&env, &node).await;
     let clusters = api(ns, "postgresql.cnpg.io/v1", "Cluster");
