@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// How long a test waits for something that normally takes seconds: generous, since the machine
 /// may be slow and busy. A condition that holds is noticed at once, so this costs nothing.
-pub const TIMEOUT: Duration = Duration::from_mins(2);
+pub const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The first pause between two looks; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(25);

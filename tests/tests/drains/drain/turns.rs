@@ -70,7 +70,7 @@ pub(crate) async fn a_refused_node_holds_up_no_other() {
 pub(crate) async fn a_timeout_of_a_node_ends_no_other() {
     let (env, slow, other, free) = two("node-timeout").await;
     let held = blocked_pod(&env, &slow).await;
-    let arguments = [slow.as_str(), &other, "--force", "--node-timeout=2s"];
+    let arguments = [slow.as_str(), &other, "--force", "--node-timeout=20s"];
     let output = env.drain(&[&arguments[..], &["-o=json"]].concat()).await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
     let report = env.report(&output).await;

@@ -397,13 +397,13 @@ pub(crate) async fn wait_ready_ends_when_the_workload_is_deleted() {
     env.check(&before).await;
 }
 
-/// It lets pods go all the time: each replacement takes two seconds to become Ready, so the last of
+/// It lets pods go all the time: each replacement takes four seconds to become Ready, so the last of
 /// twelve pods waits longer than both of these times for its turn.
 #[tokio::test]
 pub(crate) async fn a_budget_that_lets_pods_go_is_waited_for_and_not_bypassed() {
     let plane = ControlPlane::options()
         .with_everything()
-        .pod_ready_after(Duration::from_secs(2))
+        .pod_ready_after(Duration::from_secs(4))
         .start()
         .await
         .unwrap();
@@ -417,7 +417,7 @@ pub(crate) async fn a_budget_that_lets_pods_go_is_waited_for_and_not_bypassed() 
         .unwrap();
     let before = env.pods_on(&full).await;
     let budget = format!("--bypass-pdb={}/web", env.namespace.name);
-    let times = ["--force-after=14s", "--blocked-timeout=16s"];
+    let times = ["--force-after=36s", "--blocked-timeout=40s"];
     let arguments = [&[full.as_str(), &budget], &times[..]].concat();
     let output = env.drain_keeping(&arguments, 11).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);

@@ -111,7 +111,7 @@ async fn lane(rounds: &[Vec<Disturbance>]) {
         name: "replica-one".to_owned(),
         groups: vec!["system:authenticated".to_owned()],
     };
-    let replica = Replica::start_as(&plane, "replica-one", &user, "nodelife-controller");
+    let replica = Replica::start_as(&plane, "replica-one", &user, ("nodelife-controller", &[]));
     for (number, round) in rounds.iter().enumerate() {
         let is_over = AtomicBool::new(false);
         let work = async {

@@ -16,6 +16,7 @@ pub(crate) struct Replica {
     pub(crate) proxy: Arc<Proxy>,
     /// The Lease that it shares with the other replicas.
     lease: String,
+    flags: &'static [&'static str],
     log: PathBuf,
     process: Option<Supervised>,
 }
@@ -58,20 +59,21 @@ impl Replica {
             name: name.to_owned(),
             groups: vec!["system:masters".to_owned()],
         };
-        Self::start_as(plane, name, &user, "nodelife-controller")
+        Self::start_as(plane, name, &user, ("nodelife-controller", &[]))
     }
 
-    /// One that acts as `user`, of those that share this Lease.
+    /// One that acts as `user`, of those that share this Lease, with further flags.
     pub(crate) fn start_as(
         plane: &ControlPlane,
         name: &'static str,
         user: &Identity,
-        lease: &str,
+        (lease, flags): (&str, &'static [&'static str]),
     ) -> Self {
         let mut this = Self {
             name,
             proxy: Arc::new(Proxy::start(plane, user).unwrap()),
             lease: lease.to_owned(),
+            flags,
             log: plane.folder().join(format!("{name}.log")),
             process: None,
         };
@@ -90,6 +92,7 @@ impl Replica {
             .args(["--audit=false", "--health-listen=127.0.0.1:0"])
             .args(["--leader-elect-resource-namespace=default".to_owned()])
             .args([format!("--leader-elect-resource-name={}", self.lease)])
+            .args(self.flags.iter().copied())
             .env("HOSTNAME", self.name)
             .start();
         self.process = Some(process.unwrap());

@@ -69,7 +69,7 @@ pub(crate) struct Scene<'a> {
 }
 
 /// Flags of a replica that is alone and stays the leader, however slow the machine is.
-pub(super) const LEADS_ON: [&str; 2] = [
+pub(crate) const LEADS_ON: [&str; 2] = [
     "--leader-elect-lease-duration=300",
     "--leader-elect-renew-deadline=240",
 ];

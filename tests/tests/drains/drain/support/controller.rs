@@ -8,13 +8,16 @@ use std::panic::{catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::DeleteParams;
 use nodelife_tests::proxy::Proxy;
-use nodelife_tests::{ControlPlane, Identity, PlaneLease};
+use nodelife_tests::{ControlPlane, Identity, PlaneLease, until};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::maintenance::replica::Replica;
-use crate::maintenance::support::Scene;
+use crate::maintenance::support::{LEADS_ON, Scene};
 
 thread_local! {
     static BY_MAINTENANCE: Cell<bool> = const { Cell::new(false) };
@@ -37,6 +40,8 @@ pub(super) fn is_by_maintenance() -> bool {
 pub(in crate::drain) struct ControllerUnderTest {
     replica: Mutex<Option<Replica>>,
     proxy: Arc<Proxy>,
+    /// The name of its Lease.
+    leads_by: String,
     log: PathBuf,
     /// The control plane that it has for itself. Dropped last: no other test gets it before the
     /// controller has ended.
@@ -55,7 +60,11 @@ impl ControllerUnderTest {
             return Arc::clone(known);
         }
         Scene::install(plane).await;
-        let this = Arc::new(Self::of(Replica::start(plane, "controller"), None));
+        let user = Identity::User {
+            name: "controller".to_owned(),
+            groups: vec!["system:masters".to_owned()],
+        };
+        let this = Arc::new(Self::start(plane, &user, "nodelife-controller", None));
         all.insert(plane.folder().to_owned(), Arc::clone(&this));
         this
     }
@@ -69,24 +78,41 @@ impl ControllerUnderTest {
     /// Lease for a while, so each has another.
     pub(super) fn alone(lease: PlaneLease, test: &str, user: &Identity) -> Self {
         let name = format!("controller-{test}");
-        let replica = Replica::start_as(lease.plane, "controller", user, &name);
-        Self::of(replica, Some(lease))
+        Self::start(lease.plane, user, &name, Some(lease))
     }
 
-    fn of(replica: Replica, lease: Option<PlaneLease>) -> Self {
+    fn start(
+        plane: &ControlPlane,
+        user: &Identity,
+        leads_by: &str,
+        lease: Option<PlaneLease>,
+    ) -> Self {
+        let replica = Replica::start_as(plane, "controller", user, (leads_by, &LEADS_ON));
         Self {
             proxy: Arc::clone(&replica.proxy),
             log: replica.log().to_owned(),
+            leads_by: leads_by.to_owned(),
             replica: Mutex::new(Some(replica)),
             lease,
         }
     }
 
-    /// Kills the controller and starts it again.
-    pub(super) async fn kill(&self) {
+    /// Kills the controller and starts it again. Its Lease, which would hold for minutes, goes with it.
+    pub(super) async fn kill(&self, plane: &ControlPlane) {
         if let Some(replica) = self.replica.lock().await.as_mut() {
             replica.kill().await;
         }
+        let leases: Api<Lease> = Api::default_namespaced(plane.admin().await.unwrap());
+        until("the Lease gone", async || {
+            match leases
+                .delete(&self.leads_by, &DeleteParams::default())
+                .await
+            {
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(Some(())),
+                deleted => Ok(deleted.map(|_| Some(()))?),
+            }
+        })
+        .await;
     }
 
     /// Whether it serves one test alone.

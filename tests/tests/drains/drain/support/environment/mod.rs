@@ -221,7 +221,7 @@ impl TestEnvironment {
 
     /// Kills the controller that carries out the maintenances, and starts it again.
     pub(in crate::drain) async fn kill_controller(&self) {
-        self.controller().unwrap().kill().await;
+        self.controller().unwrap().kill(self.plane).await;
     }
 
     /// What the last drain said on stderr; that of a maintenance is in the log of the controller,
