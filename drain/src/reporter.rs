@@ -77,6 +77,8 @@ pub struct Progress<'a> {
     pub machine: &'a DrainMachine,
     /// The nodes as they were before the drain.
     pub nodes: &'a [Node],
+    /// Whether the machine was given the pods; before, it may know the nodes alone.
+    pub has_pods: bool,
     /// When the drain began.
     pub started_at: Timestamp,
     /// The time, by the API server's clock.

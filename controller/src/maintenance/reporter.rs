@@ -28,8 +28,8 @@ pub(super) struct View {
     pub(super) nodes: Vec<NodeStatus>,
     /// What the next node waits for, after each node that holds it up.
     pub(super) between: BTreeMap<Str, BetweenNodes>,
-    pub(super) pods: Vec<UnsettledPod>,
-    pub(super) more_pods: u32,
+    /// The first pods that are not settled, and how many more; none before it has looked.
+    pub(super) pods: Option<(Vec<UnsettledPod>, u32)>,
     /// What blocks pods, most pods first.
     pub(super) blocked: String,
     /// Whether the drain came to its end; not if it never began.
@@ -68,12 +68,10 @@ impl StatusReporter {
     fn take(&mut self, progress: &Progress<'_>, ended: bool) {
         self.taken_at = Some(Instant::now());
         self.stale = false;
-        let (pods, more_pods) = status::pods(progress);
         self.view.send_replace(View {
             nodes: status::nodes(progress),
             between: status::between(progress),
-            pods,
-            more_pods,
+            pods: progress.has_pods.then(|| status::pods(progress)),
             blocked: status::blocked(progress),
             ended,
             is_final: status::is_final(progress),

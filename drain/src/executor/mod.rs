@@ -380,6 +380,7 @@ impl<'a> Executor<'a> {
         let progress = Progress {
             machine: &self.machine,
             nodes: &self.view.nodes,
+            has_pods: self.view.pods.is_empty(),
             started_at: self.started_at,
             now,
             unscheduled: &self.blocked.unscheduled,

@@ -153,7 +153,8 @@ impl Worker {
             self.block("Failed", &text).await?;
             return Ok(self.later());
         }
-        let first = last.pods.first().map(|pod| pod.reason.to_string());
+        let first = last.pods.as_ref().and_then(|(pods, _)| pods.first());
+        let first = first.map(|pod| pod.reason.to_string());
         let text = match ended {
             DrainStatus::Done => String::new(),
             _ if last.gate_failed => reporter
@@ -199,13 +200,9 @@ fn first_undrained(status: &MaintenanceStatus) -> Option<String> {
     Some(format!("node/{}: {}", node.name, node.message))
 }
 
-/// The status with what a drain shows of its nodes; those of which it shows nothing stay as they are.
+/// The status with what a drain shows of its nodes and pods; what it shows nothing of stays as it is.
 fn with_view(status: &MaintenanceStatus, view: &View, now: Timestamp) -> MaintenanceStatus {
     let mut status = status.clone();
-    // A run that has not looked yet: what the one before told of its pods is still so.
-    if view.nodes.is_empty() {
-        return status;
-    }
     let mut shown: BTreeMap<&Str, &NodeStatus> =
         view.nodes.iter().map(|node| (&node.name, node)).collect();
     for node in &mut status.nodes {
@@ -215,7 +212,7 @@ fn with_view(status: &MaintenanceStatus, view: &View, now: Timestamp) -> Mainten
             node.begun_at = before.begun_at;
             node.done_at = shown.done_at.map(|at| before.done_at.unwrap_or(at));
         }
-        if node.done_at.is_some() {
+        if node.done_at.is_some() && !view.nodes.is_empty() {
             node.next_waits_for = view.between.get(&node.name).copied();
             if node.next_waits_for.is_none() {
                 node.begun_at = None;
@@ -226,8 +223,10 @@ fn with_view(status: &MaintenanceStatus, view: &View, now: Timestamp) -> Mainten
     if !status.nodes.iter().any(is_draining) {
         status.ready_before.clear();
     }
-    status.pods.clone_from(&view.pods);
-    status.more_pods = view.more_pods;
+    if let Some((pods, more)) = &view.pods {
+        status.pods.clone_from(pods);
+        status.more_pods = *more;
+    }
     count_nodes(&mut status);
     let blocked = !view.blocked.is_empty();
     let reason = if blocked { "PodsBlocked" } else { "Draining" };
@@ -278,9 +277,15 @@ mod tests {
             more_pods: 1,
             ..MaintenanceStatus::default()
         };
-        let mut view = View::default();
-        assert_eq!(with_view(&status, &view, Timestamp::UNIX_EPOCH), status);
-        view.nodes.push(NodeStatus::default());
+        let mut view = View {
+            nodes: vec![NodeStatus::default()],
+            ..View::default()
+        };
+        assert_eq!(
+            with_view(&status, &view, Timestamp::UNIX_EPOCH).pods,
+            status.pods
+        );
+        view.pods = Some((Vec::new(), 0));
         let looked = with_view(&status, &view, Timestamp::UNIX_EPOCH);
         assert!(looked.pods.is_empty() && looked.more_pods == 0);
     }

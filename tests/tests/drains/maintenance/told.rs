@@ -1,5 +1,7 @@
 //! What people and monitors are told of a maintenance.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ListParams};
 use nodelife_tests::fixture::{NodeFixture, WorkloadFixture};
@@ -91,7 +93,9 @@ async fn a_maintenance_is_told_by_events_and_metrics_and_goes_after_its_time() {
     let scene = Scene::install(&plane).await;
     let namespace = TestNamespace::create(&plane, "told").await.unwrap();
     web(&scene, &namespace).await;
-    NodeFixture::kwok("x").create(&scene.admin).await.unwrap();
+    for name in ["x", "y"] {
+        NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
+    }
     let before = scene.settled_specs(&["a", "b"]).await;
     let words = ["drain", "a", "b", "--on-impossible=wait", "--detach=told"];
     let made = scene.nodelife(&words).await;
@@ -114,12 +118,26 @@ async fn a_maintenance_is_told_by_events_and_metrics_and_goes_after_its_time() {
     assert!(!other.stderr.contains(NO_CONTROLLER), "{}", other.stderr);
 
     // Another leader tells nothing again, and keeps what has ended for its time.
-    one.terminate(TIMEOUT).await.unwrap();
-    let two = scene.start("two");
-    scene.wait_for_end("other").await;
-    let free = json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}});
-    scene.budget(&namespace, "web", free).await;
-    let watched = scene.nodelife(&["maintenance", "watch", "told"]).await;
+    let watch = ["maintenance", "watch", "told"];
+    let (watched, two) = tokio::join!(scene.nodelife(&watch), async {
+        one.terminate(TIMEOUT).await.unwrap();
+        let two = scene.start("two");
+        scene.create("more", &json!({"nodes": ["y"]})).await;
+        for name in ["other", "more"] {
+            scene.wait_for_end(name).await;
+        }
+        let free = json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}});
+        scene.budget(&namespace, "web", free).await;
+        two
+    });
+    let gone = watched
+        .stderr
+        .lines()
+        .filter(|line| line.ends_with(": gone"));
+    let mut told = BTreeSet::new();
+    for line in gone {
+        assert!(told.insert(line), "{}", watched.stderr);
+    }
     for line in [" (2/2)\n", "told: Drained: 2/2 nodes drained"] {
         assert!(watched.stderr.contains(line), "{line}: {}", watched.stderr);
     }
@@ -149,6 +167,7 @@ async fn a_maintenance_is_told_by_events_and_metrics_and_goes_after_its_time() {
         .patch("told", &json!({"ttlSecondsAfterFinished": 0}))
         .await;
     gone("told").await;
+    scene.cancel("more").await;
     scene.are_given_back(&before).await;
     three.terminate(TIMEOUT).await.unwrap();
 
