@@ -37,7 +37,7 @@ impl<'a> Placement<'a> {
     }
 
     /// Where required affinity lets the pod go; nothing where it asks for nothing, and where nobody
-    /// knows: it selects namespaces by labels, or a pod that it means has not left a drained node yet.
+    /// knows: it selects namespaces by labels, or it means only pods that have not left a drained node yet.
     pub(super) fn near(&self, pod: &'a Pod, moved: bool) -> Option<Near<'a>> {
         let terms = || terms(pod, |affinity| affinity.pod_affinity.as_ref());
         terms().next()?;
@@ -47,16 +47,19 @@ impl<'a> Placement<'a> {
         let namespace = (!terms().any(is_wide)).then_some(pod.metadata.namespace.as_str());
         let means = |other: &Pod| terms().all(|term| selects(term, pod, other));
         let mut open = BTreeSet::new();
+        let (mut leave, mut stay) = (false, false);
         let others = self.others(&self.cluster.pods, namespace, moved);
         for (node, _, leaves) in others.filter(|(_, other, _)| means(other)) {
-            if leaves {
-                return None;
-            }
+            leave |= leaves;
+            stay |= !leaves;
             let labels = &node.metadata.labels;
             open.extend(terms().filter_map(|term| {
                 let key = term.topology_key.as_str();
                 Some((key, labels.get(key)?.as_str()))
             }));
+        }
+        if leave && !stay {
+            return None;
         }
         Some(Near {
             keys: terms().map(|term| term.topology_key.as_str()).collect(),

@@ -275,6 +275,23 @@ fn a_pod_goes_where_the_pods_are_that_it_needs_near() {
     assert_eq!(said(&full, &[there("db", "old")], &[], &go), [""]);
     // The first of its kind may go anywhere.
     assert_eq!(said(&full, &[], &[], &[near("q", "web")]), [""]);
+    // One of its kind that stays holds it, also while another has not left the drained node.
+    let peers = ["p", "q"].map(|name| near(name, "db"));
+    let peers = peers.map(|mut pod| {
+        pod.metadata.labels.insert("app".into(), "db".into());
+        pod.metadata.uid = pod.metadata.name.clone();
+        pod
+    });
+    let all = [&peers[..], &[there("r", "a")]].concat();
+    let mut one_left = nodes.clone();
+    let most = &mut one_left[1].status.allocatable;
+    most.insert("pods".into(), "2".into());
+    let both = said(&one_left, &all, &[], &peers);
+    assert_eq!(both[0], "", "{both:?}");
+    assert!(
+        both[1].contains("1 excluded by its affinity to pods"),
+        "{both:?}"
+    );
 }
 
 /// kubernetes/kubernetes#106127: the domain of the drained node remains, and has no pod any more.
