@@ -181,7 +181,7 @@ pub(crate) async fn the_last_endpoint_of_a_webhook_is_evicted_after_all_others()
 
 /// home-operations/tuppr#310: the drain runs in a pod of the node.
 #[tokio::test]
-async fn the_pod_that_a_drain_runs_in_goes_last() {
+pub(crate) async fn the_pod_that_a_drain_runs_in_goes_last() {
     let (mut env, node) = apart_with_node("own").await;
     let own = PodFixture::new("a-drain").running_on(&node);
     // Without a kubelet it terminates to the end, and its token is good as long.

@@ -108,6 +108,7 @@ run! {
         the_last_ready_pod_stays_while_a_quota_refuses_replacements,
         a_stateful_set_that_a_quota_refuses_replacements_is_named,
         the_last_endpoint_of_a_webhook_is_evicted_after_all_others,
+        the_pod_that_a_drain_runs_in_goes_last,
         groups_of_a_leader_worker_set_go_one_after_the_other;
     returning: [a_pod_that_tolerates_the_cordon_is_evicted_once]
         a_pod_whose_template_names_the_node_is_evicted_once,

@@ -60,6 +60,24 @@ metadata: {name: nodelife-controller, namespace: nodelife-system}
 spec: {holderIdentity: ''}
 ";
 
+/// Who may ask for maintenances and sees no node: the plan is left to the controller.
+pub(crate) const ASKER: [&str; 2] = ["--as=asker", "--as-group=askers"];
+
+const ASKERS: &str = "\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: askers}
+rules:
+- {apiGroups: [nodelife.dev], resources: [nodemaintenances], verbs: [create]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: askers}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: askers}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: askers}
+";
+
 pub(crate) struct Scene<'a> {
     plane: &'a ControlPlane,
     pub(super) kubectl: Kubectl,
@@ -80,11 +98,13 @@ impl<'a> Scene<'a> {
         let kubectl = Kubectl::new(plane, &Identity::Admin).unwrap();
         let file = manifests().join("controller/crd-nodemaintenance.yaml");
         let definition = fs::read_to_string(file).unwrap();
-        let documents = format!("{definition}---\n{SHARED_LEASE}");
+        let documents = format!("{definition}---\n{SHARED_LEASE}---\n{ASKERS}");
         kubectl.apply(&documents).await.unwrap();
         wait_until("the resource", TIMEOUT, async || {
             let list = kubectl.run(["get", "nodemaintenances"]).await?;
-            Ok((list.status == Some(0)).then_some(()))
+            let may = ["auth", "can-i", "create", "nodemaintenances"];
+            let may = kubectl.run([may.as_slice(), &ASKER].concat()).await?;
+            Ok(([list.status, may.status] == [Some(0); 2]).then_some(()))
         })
         .await
         .unwrap();
