@@ -31,9 +31,13 @@ pub enum ConnectError {
         name: String,
         known: Vec<String>,
     },
-    #[error("{place} \"{server}\" {reason}")]
+    #[error(
+        "{} \"{server}\" {reason}",
+        if *.by_flag { "-s (--server)" } else { "the server of the kubeconfig's cluster" }
+    )]
     ServerAddress {
-        place: Place,
+        /// Whether `--server` gives it, and not the kubeconfig.
+        by_flag: bool,
         server: String,
         /// The end of the sentence.
         reason: String,
@@ -69,33 +73,12 @@ pub enum ConnectError {
     Api(#[from] ApiError),
 }
 
-/// Where the address of an API server comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// `--server`
-    Flag,
-    Kubeconfig,
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Flag => "-s (--server)",
-            Self::Kubeconfig => "the server of the kubeconfig's cluster",
-        })
-    }
-}
-
 impl ConnectError {
     /// Whether the command line is wrong, and not the cluster or a file.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
-            Self::ImpersonationWithoutUser
-                | Self::ServerAddress {
-                    place: Place::Flag,
-                    ..
-                }
+            Self::ImpersonationWithoutUser | Self::ServerAddress { by_flag: true, .. }
         )
     }
 }

@@ -15,7 +15,7 @@ use nodelife_core::format::parse_error;
 use nodelife_core::go_duration::time_limit;
 
 use super::server_url::{self, without_user};
-use crate::error::{ConnectError, Place};
+use crate::error::ConnectError;
 
 /// The name under which the chosen context, cluster and user are put together.
 const CONTEXT_NAME: &str = "nodelife";
@@ -169,11 +169,7 @@ impl ClientOptions {
         };
         let uri =
             server_url::complete(server, is_tls).map_err(|reason| ConnectError::ServerAddress {
-                place: if self.server().is_some() {
-                    Place::Flag
-                } else {
-                    Place::Kubeconfig
-                },
+                by_flag: self.server().is_some(),
                 server: without_user(server),
                 reason,
             })?;
