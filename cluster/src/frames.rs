@@ -36,10 +36,11 @@ impl Frames {
         call: &Call,
     ) -> Result<Option<Bytes>, ApiError> {
         loop {
-            match self.cut() {
-                Cut::Event(event) => return Ok(Some(event)),
-                Cut::TooLarge => return Err(call.too_large(MAX_EVENT_SIZE)),
-                Cut::Incomplete => {}
+            if let Some(event) = self.cut() {
+                return Ok(Some(event));
+            }
+            if self.is_too_large() {
+                return Err(call.too_large(MAX_EVENT_SIZE));
             }
             match self.body.frame().await {
                 None => return Ok(None),
@@ -53,8 +54,8 @@ impl Frames {
         }
     }
 
-    /// The next event of what is here.
-    fn cut(&mut self) -> Cut {
+    /// The next event of what is here; none if the rest of it is still to come.
+    fn cut(&mut self) -> Option<Bytes> {
         loop {
             let fresh = self.buffer.get(self.searched..).unwrap_or_default();
             let Some(end) = fresh.iter().position(|&byte| byte == b'\n') else {
@@ -63,26 +64,20 @@ impl Frames {
                 if self.searched == 0 {
                     self.buffer = BytesMut::new();
                 }
-                return if self.searched > MAX_EVENT_SIZE {
-                    Cut::TooLarge
-                } else {
-                    Cut::Incomplete
-                };
+                return None;
             };
             let line = self.buffer.split_to(self.searched + end + 1).freeze();
             self.searched = 0;
             if !line.trim_ascii().is_empty() {
-                return Cut::Event(line);
+                return Some(line);
             }
         }
     }
-}
 
-enum Cut {
-    Event(Bytes),
-    /// The rest is still to come.
-    Incomplete,
-    TooLarge,
+    /// Whether the event that is incomplete is too long already.
+    fn is_too_large(&self) -> bool {
+        self.searched > MAX_EVENT_SIZE
+    }
 }
 
 #[cfg(test)]
@@ -95,7 +90,7 @@ mod tests {
         let mut events = Vec::new();
         for byte in b"{\"a\":1}\n\n \n{}\n{\"cut" {
             frames.buffer.extend_from_slice(&[*byte]);
-            while let Cut::Event(event) = frames.cut() {
+            while let Some(event) = frames.cut() {
                 events.push(event);
             }
         }
@@ -107,8 +102,8 @@ mod tests {
         let mut frames = Frames::new(Body::empty());
         frames.buffer.resize(100_000, b'x');
         frames.buffer.extend_from_slice(b"\n");
-        assert!(matches!(frames.cut(), Cut::Event(_)));
-        assert!(matches!(frames.cut(), Cut::Incomplete));
+        assert!(frames.cut().is_some());
+        assert!(frames.cut().is_none() && !frames.is_too_large());
         assert_eq!(frames.buffer.capacity(), 0);
     }
 
@@ -116,6 +111,6 @@ mod tests {
     fn what_is_too_long_is_refused_before_it_is_here() {
         let mut frames = Frames::new(Body::empty());
         frames.buffer.resize(MAX_EVENT_SIZE + 1, b' ');
-        assert!(matches!(frames.cut(), Cut::TooLarge));
+        assert!(frames.cut().is_none() && frames.is_too_large());
     }
 }
