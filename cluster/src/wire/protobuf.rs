@@ -323,16 +323,9 @@ impl<'de> MapAccess<'de> for Entries<'de> {
         let Some(entry) = self.run.next()? else {
             return Ok(None);
         };
-        let mut entry = Reader(entry.bytes()?);
-        let mut key = Cow::default();
-        self.value = Some(Payload::Bytes(&[]));
-        while let Some((tag, payload)) = entry.next()? {
-            match tag {
-                1 => key = payload.text()?,
-                2 => self.value = Some(payload),
-                _ => {}
-            }
-        }
+        let [key, value, _] = fields(entry.bytes()?)?;
+        self.value = Some(value.unwrap_or(Payload::Bytes(&[])));
+        let key = key.map(Payload::text).transpose()?.unwrap_or_default();
         seed.deserialize(key.into_deserializer()).map(Some)
     }
 
@@ -345,19 +338,32 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     }
 }
 
+/// The fields 1, 2 and 3 of a message.
+fn fields(message: &[u8]) -> Result<[Option<Payload<'_>>; 3], DecodeError> {
+    let mut reader = Reader(message);
+    let [mut first, mut second, mut third] = [None; 3];
+    while let Some((tag, payload)) = reader.next()? {
+        match tag {
+            1 => first = Some(payload),
+            2 => second = Some(payload),
+            3 => third = Some(payload),
+            _ => {}
+        }
+    }
+    Ok([first, second, third])
+}
+
+fn number(field: Option<Payload<'_>>) -> Result<Option<i64>, DecodeError> {
+    let number = field.map(Payload::varint).transpose()?;
+    Ok(number.map(u64::cast_signed))
+}
+
 /// RFC 3339 of seconds (1) and nanoseconds (2). Go's zero time is `null` in JSON.
 fn time(message: &[u8]) -> Result<Option<String>, DecodeError> {
     /// 0001-01-01T00:00:00Z, in seconds of Unix.
     const GO_ZERO: i64 = -62_135_596_800;
-    let mut reader = Reader(message);
-    let (mut seconds, mut nanos) = (None, 0_i64);
-    while let Some((tag, payload)) = reader.next()? {
-        match tag {
-            1 => seconds = Some(payload.varint()?.cast_signed()),
-            2 => nanos = payload.varint()?.cast_signed(),
-            _ => {}
-        }
-    }
+    let [seconds, nanos, _] = fields(message)?;
+    let (seconds, nanos) = (number(seconds)?, number(nanos)?.unwrap_or(0));
     let Some(seconds) = seconds.filter(|seconds| *seconds != GO_ZERO) else {
         return Ok(None);
     };
@@ -373,13 +379,8 @@ fn time(message: &[u8]) -> Result<Option<String>, DecodeError> {
 
 /// The string (1) of a quantity.
 fn quantity(message: &[u8]) -> Result<Cow<'_, str>, DecodeError> {
-    let mut reader = Reader(message);
-    while let Some((tag, payload)) = reader.next()? {
-        if tag == 1 {
-            return payload.text();
-        }
-    }
-    Ok(Cow::Borrowed("0"))
+    let [text, ..] = fields(message)?;
+    text.map_or(Ok(Cow::Borrowed("0")), Payload::text)
 }
 
 /// Hands over a text, without a copy where it is valid.
@@ -398,21 +399,12 @@ fn int_or_string<'de, V: Visitor<'de>>(
     message: &'de [u8],
     visitor: V,
 ) -> Result<V::Value, DecodeError> {
-    let mut reader = Reader(message);
-    let (mut is_text, mut number, mut text) = (false, 0_i64, Cow::default());
-    while let Some((tag, payload)) = reader.next()? {
-        match tag {
-            1 => is_text = payload.varint()? != 0,
-            2 => number = payload.varint()?.cast_signed(),
-            3 => text = payload.text()?,
-            _ => {}
-        }
+    let [kind, number, text] = fields(message)?;
+    if self::number(kind)?.is_some_and(|kind| kind != 0) {
+        let text = text.map(Payload::text).transpose()?;
+        return visit_text(text.unwrap_or_default(), visitor);
     }
-    if is_text {
-        visit_text(text, visitor)
-    } else {
-        visitor.visit_i64(number)
-    }
+    visitor.visit_i64(self::number(number)?.unwrap_or(0))
 }
 
 #[cfg(test)]
