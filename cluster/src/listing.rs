@@ -2,7 +2,6 @@
 
 use std::marker::PhantomData;
 
-use bytes::Bytes;
 use nodelife_core::node_maintenance::NodeMaintenance;
 use nodelife_core::object::{
     Autoscaler, Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Meta, Node,
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::resource::Resource;
 use crate::wire::schema::{self, Message};
-use crate::wire::{self, DecodeError, Encoding, Outline, Sharing, trim_meta, trim_pod};
+use crate::wire::{Sharing, trim_meta, trim_pod};
 
 /// A type of core that the API server can list.
 pub trait Object: Serialize + DeserializeOwned + Clone + Send + Sync + Sized + 'static {
@@ -60,26 +59,6 @@ impl<T> Listing<T> {
             unreadable_part: |_| None,
             object: PhantomData,
         }
-    }
-}
-
-impl<T: Object> Listing<T> {
-    /// Appends the objects of a page, and the outlines of those that do not decode.
-    pub(crate) fn read(
-        &self,
-        encoding: Encoding,
-        page: &Bytes,
-        sharing: &mut Sharing,
-        (objects, unreadable): (&mut Vec<T>, &mut Vec<Outline>),
-    ) -> Result<(), DecodeError> {
-        wire::items(encoding, page, &mut |item| match item.read(self.message) {
-            Ok(item) => {
-                let mut object = T::from_item(item, self.kind);
-                object.share(sharing);
-                objects.push(object);
-            }
-            Err(outline) => unreadable.push(outline),
-        })
     }
 }
 
