@@ -159,6 +159,14 @@ impl<'de> Deserialize<'de> for Tree {
 
 struct Reader;
 
+macro_rules! scalars {
+    ($($visit:ident: $type:ty),+) => {
+        $(fn $visit<E>(self, value: $type) -> Result<Tree, E> {
+            Ok(Tree::Scalar(value.into()))
+        })+
+    };
+}
+
 impl<'de> Visitor<'de> for Reader {
     type Value = Tree;
 
@@ -166,25 +174,7 @@ impl<'de> Visitor<'de> for Reader {
         f.write_str("a value of YAML or JSON")
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
-        Ok(Tree::Scalar(value.into()))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
-        Ok(Tree::Scalar(value.into()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
-        Ok(Tree::Scalar(value.into()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
-        Ok(Tree::Scalar(value.into()))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
-        Ok(Tree::Scalar(value.into()))
-    }
+    scalars!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
 
     fn visit_unit<E>(self) -> Result<Tree, E> {
         Ok(Tree::Scalar(Value::Null))
