@@ -45,7 +45,7 @@ pub(crate) struct AllocatableArgs {
     pub(crate) input: InputArgs,
     /// Capacity of a machine, cpu=16,memory=32Gi,…; contacts no cluster
     #[arg(long, value_name = "RESOURCES", value_parser = capacity, conflicts_with_all = ["files", "configz", "nodes", "selector"])]
-    pub(crate) capacity: Option<Capacity>,
+    pub(crate) capacity: Option<Amounts>,
     #[command(flatten)]
     pub(crate) kubelet: KubeletArgs,
     #[command(flatten)]
@@ -70,10 +70,10 @@ pub(crate) struct KubeletFlags {
     eviction_hard: Option<String>,
     /// The kubelet's flag, which replaces kubeReserved: cpu=100m,memory=1Gi
     #[arg(long, value_name = "RESOURCES", value_parser = reserved)]
-    kube_reserved: Option<Reserved>,
+    kube_reserved: Option<ResourceList>,
     /// The same of systemReserved
     #[arg(long, value_name = "RESOURCES", value_parser = reserved)]
-    system_reserved: Option<Reserved>,
+    system_reserved: Option<ResourceList>,
 }
 
 impl KubeletFlags {
@@ -81,10 +81,10 @@ impl KubeletFlags {
         if let Some(thresholds) = &self.eviction_hard {
             configuration.set_eviction_hard(thresholds)?;
         }
-        if let Some(Reserved(amounts)) = &self.kube_reserved {
+        if let Some(amounts) = &self.kube_reserved {
             configuration.kube_reserved.clone_from(amounts);
         }
-        if let Some(Reserved(amounts)) = &self.system_reserved {
+        if let Some(amounts) = &self.system_reserved {
             configuration.system_reserved.clone_from(amounts);
         }
         Ok(())
@@ -92,13 +92,10 @@ impl KubeletFlags {
 }
 
 /// Amounts as they were written: whether a kubelet takes them is for it to say.
-#[derive(Clone, Debug, PartialEq)]
-struct Reserved(ResourceList);
-
-fn reserved(text: &str) -> Result<Reserved, String> {
+fn reserved(text: &str) -> Result<ResourceList, &'static str> {
     let pairs = text.split(',').filter(|pair| !pair.is_empty()).map(amount);
     let pairs = pairs.map(|pair| pair.map(|(name, amount)| (name.into(), amount.into())));
-    Ok(Reserved(pairs.collect::<Result<_, _>>()?))
+    pairs.collect()
 }
 
 fn amount(pair: &str) -> Result<(&str, &str), &'static str> {
@@ -106,11 +103,7 @@ fn amount(pair: &str) -> Result<(&str, &str), &'static str> {
         .ok_or("expected RESOURCE=AMOUNT, such as memory=32Gi")
 }
 
-/// Amounts by resource name; a type of its own, since clap reads it from one word.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Capacity(pub(crate) Amounts);
-
-fn capacity(text: &str) -> Result<Capacity, String> {
+fn capacity(text: &str) -> Result<Amounts, String> {
     let mut amounts = Amounts::new();
     for pair in text.split(',') {
         let (name, amount) = amount(pair)?;
@@ -121,7 +114,7 @@ fn capacity(text: &str) -> Result<Capacity, String> {
         }
         amounts.insert(name.into(), quantity);
     }
-    Ok(Capacity(amounts))
+    Ok(amounts)
 }
 
 fn provider(text: &str) -> Result<Provider, String> {
@@ -143,7 +136,7 @@ pub(super) async fn run(
     let report = match &args.capacity {
         Some(capacity) => {
             let mut report = Report::default();
-            let machine = of_machine(&args, capacity.0.clone())?;
+            let machine = of_machine(&args, capacity.clone())?;
             report.document.items.push(machine);
             report
         }
