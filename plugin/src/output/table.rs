@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use anstyle::Style;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
-use super::text::{plain, shorten};
+use super::text::{head, plain, shorten};
 
 /// Blanks between two columns, as in kubectl.
 const GAP: usize = 3;
@@ -348,13 +348,8 @@ fn wrap_whole(text: &str, room: Option<usize>) -> Vec<&str> {
     let mut cut = Vec::new();
     for mut line in lines {
         while line.width() > room {
-            let mut used = 0;
-            let end = line.char_indices().find(|(_, c)| {
-                used += c.width().unwrap_or(0);
-                used > room
-            });
-            let end = end.map_or(line.len(), |(at, _)| at);
-            let Some((head, rest)) = line.split_at_checked(end).filter(|_| end > 0) else {
+            let head = head(line, room);
+            let Some(rest) = line.strip_prefix(head).filter(|_| !head.is_empty()) else {
                 break;
             };
             cut.push(head);

@@ -9,7 +9,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     if clean.width() <= width {
         return clean;
     }
-    let mut kept = head_of(&clean, width.saturating_sub(1));
+    let mut kept = head(&clean, width.saturating_sub(1)).to_owned();
     if width > 0 {
         kept.push('…');
     }
@@ -23,17 +23,18 @@ pub(crate) fn shorten(name: &str, width: usize) -> String {
     }
     let tail = (width - 1) / 2;
     let reversed: String = name.chars().rev().collect();
-    let end: String = head_of(&reversed, tail).chars().rev().collect();
-    format!("{}…{end}", head_of(name, width - 1 - tail))
+    let end: String = head(&reversed, tail).chars().rev().collect();
+    format!("{}…{end}", head(name, width - 1 - tail))
 }
 
-fn head_of(text: &str, width: usize) -> String {
+/// The longest beginning of a text that is at most so wide.
+pub(super) fn head(text: &str, width: usize) -> &str {
     let mut used = 0;
-    let fits = |c: &char| {
+    let end = text.char_indices().find(|(_, c)| {
         used += c.width().unwrap_or(0);
-        used <= width
-    };
-    text.chars().take_while(fits).collect()
+        used > width
+    });
+    end.and_then(|(at, _)| text.get(..at)).unwrap_or(text)
 }
 
 /// The text without characters that a terminal obeys or that make it show another text than it holds:
