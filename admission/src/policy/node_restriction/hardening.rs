@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::labels::{is_listed, refused_changes};
 use super::ownership::Meta;
-use super::request::NodeRequest;
+use super::request::{Name, NodeRequest};
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
 use crate::json::text::{Text, or_default};
@@ -56,14 +56,7 @@ struct Object<'a> {
 struct Spec<'a> {
     unschedulable: Option<bool>,
     #[serde(borrow, deserialize_with = "or_default")]
-    drivers: Vec<Driver<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Driver<'a> {
-    #[serde(borrow)]
-    name: Text<'a>,
+    drivers: Vec<Name<'a>>,
 }
 
 #[derive(Default, Deserialize)]
