@@ -67,10 +67,7 @@ impl Document {
                     self.has_items = true;
                     stream.list(|piece| {
                         let text = go_names::object(piece.read()?).to_string().into_bytes();
-                        self.untyped.push(Kept {
-                            text,
-                            ..piece.keep()
-                        });
+                        self.untyped.push(piece.with_text(text));
                         Ok(())
                     })?;
                 }
@@ -121,11 +118,11 @@ impl Document {
         }
         if let Some(known) = kinds::find(&api_version, &kind) {
             let object = Kept::object(std::mem::take(&mut self.kept));
-            return self.gathered.single(known, object.piece());
+            return self.gathered.single(known, &object);
         }
         if kind == "KubeletConfiguration" {
             let object = Kept::object(std::mem::take(&mut self.kept));
-            self.gathered.kubelet_configs.push(object.piece().read()?);
+            self.gathered.kubelet_configs.push(object.read()?);
             return Ok(());
         }
         let items = self.items_of(&api_version, &kind);
@@ -137,7 +134,7 @@ impl Document {
         }
         for item in std::mem::take(&mut self.untyped) {
             match items {
-                Items::ObjectKind(known) => self.gathered.item(known, item.piece())?,
+                Items::ObjectKind(known) => self.gathered.item(known, &item)?,
                 Items::Mixed => self.gathered.foreign(&api_version, &kind),
                 Items::Foreign => {}
             }
@@ -154,9 +151,9 @@ impl Document {
             vec![Kept::object(std::mem::take(&mut self.kept))]
         };
         for object in &objects {
-            match shape::kind_of(object.piece())? {
-                Some(known) if self.has_items => self.gathered.item(known, object.piece())?,
-                Some(known) => self.gathered.single(known, object.piece())?,
+            match shape::kind_of(object)? {
+                Some(known) if self.has_items => self.gathered.item(known, object)?,
+                Some(known) => self.gathered.single(known, object)?,
                 None => self
                     .gathered
                     .unknown("an object without apiVersion and kind"),
@@ -196,7 +193,7 @@ impl Document {
     }
 
     /// Reads an item that says itself what it is.
-    fn item(&mut self, piece: Piece<'_>) -> Result<(), StreamError> {
+    fn item(&mut self, piece: &Piece<'_>) -> Result<(), StreamError> {
         let head = Head::of(piece)?;
         let (Some(api_version), Some(kind)) = (head.api_version, head.kind) else {
             self.untyped.push(piece.keep());
@@ -239,7 +236,7 @@ impl Document {
     /// Reads the members before the kind of a snapshot, and checks that none is missing.
     fn snapshot(&mut self, stream: &Stream<'_>) -> Result<(), StreamError> {
         for (key, kept) in std::mem::take(&mut self.kept) {
-            self.member(&key, &mut Stream::again(&kept, &mut kept.text.as_slice()))?;
+            self.member(&key, &mut Stream::again(&kept, &mut &*kept.text))?;
         }
         for (source, announced) in &self.counts {
             let here = self.gathered.snapshot.count(*source);
@@ -264,9 +261,9 @@ struct Head {
 
 impl Head {
     /// Both mostly stand in front, and nothing is read behind them.
-    fn of(object: Piece<'_>) -> Result<Self, StreamError> {
+    fn of(object: &Piece<'_>) -> Result<Self, StreamError> {
         let mut head = Self::default();
-        let mut reader = serde_json::Deserializer::from_slice(object.text);
+        let mut reader = serde_json::Deserializer::from_slice(&object.text);
         let read = reader.deserialize_map(&mut head);
         match read {
             Err(error) if !head.is_known() => Err(object.inside(&error)),

@@ -101,14 +101,14 @@ impl Gathered {
     pub(super) fn single(
         &mut self,
         kind: ObjectKind,
-        object: Piece<'_>,
+        object: &Piece<'_>,
     ) -> Result<(), StreamError> {
         self.single_nodes += usize::from(kind.source() == Source::Nodes);
         self.item(kind, object)
     }
 
     /// Reads an object of a list, or leaves it out if it is not of the form of its kind.
-    pub(super) fn item(&mut self, kind: ObjectKind, object: Piece<'_>) -> Result<(), StreamError> {
+    pub(super) fn item(&mut self, kind: ObjectKind, object: &Piece<'_>) -> Result<(), StreamError> {
         match kind.read(object, self) {
             Err(error @ StreamError::Wrong { .. }) => {
                 self.listed(kind);
@@ -121,7 +121,7 @@ impl Gathered {
 
     pub(super) fn add<T: Object>(
         &mut self,
-        object: Piece<'_>,
+        object: &Piece<'_>,
         kind: &Kind<T>,
     ) -> Result<(), StreamError> {
         let name = kind.listing.kind;
@@ -139,7 +139,7 @@ impl Gathered {
     }
 
     /// Reads a workload as our own snapshots have it: it says itself of which kind it is.
-    pub(super) fn workload(&mut self, object: Piece<'_>) -> Result<(), StreamError> {
+    pub(super) fn workload(&mut self, object: &Piece<'_>) -> Result<(), StreamError> {
         let read = object.read::<Workload>();
         let mut workload = read.map_err(|error| error.about("workload", object))?;
         workload.share(&mut self.sharing);

@@ -169,7 +169,7 @@ pub(super) trait FileKind {
     fn append(&self, from: &mut Snapshot, to: &mut Snapshot);
 
     /// Reads an object.
-    fn read(&self, object: Piece<'_>, gathered: &mut Gathered) -> Result<(), StreamError>;
+    fn read(&self, object: &Piece<'_>, gathered: &mut Gathered) -> Result<(), StreamError>;
 }
 
 impl<T: Object> FileKind for Kind<T> {
@@ -191,7 +191,7 @@ impl<T: Object> FileKind for Kind<T> {
         }
     }
 
-    fn read(&self, object: Piece<'_>, gathered: &mut Gathered) -> Result<(), StreamError> {
+    fn read(&self, object: &Piece<'_>, gathered: &mut Gathered) -> Result<(), StreamError> {
         gathered.add(object, self)
     }
 }

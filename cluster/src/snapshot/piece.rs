@@ -1,5 +1,6 @@
 //! Values extracted from a JSON stream, and their syntax errors.
 
+use std::borrow::Cow;
 use std::io;
 
 use serde::de::DeserializeOwned;
@@ -50,7 +51,7 @@ impl Place {
 
 impl StreamError {
     /// Names the object that is not what it has to be.
-    pub(super) fn about(self, kind: &str, object: Piece<'_>) -> Self {
+    pub(super) fn about(self, kind: &str, object: &Piece<'_>) -> Self {
         let Self::Wrong { reason, place } = self else {
             return self;
         };
@@ -64,9 +65,8 @@ impl StreamError {
 }
 
 /// One value, cut out of a stream.
-#[derive(Clone, Copy)]
 pub(super) struct Piece<'a> {
-    pub(super) text: &'a [u8],
+    pub(super) text: Cow<'a, [u8]>,
     /// Of the byte before it.
     pub(super) start: Place,
     /// Of its last byte.
@@ -74,12 +74,12 @@ pub(super) struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, StreamError> {
-        json::read(self.text).map_err(|error| self.inside(&error))
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, StreamError> {
+        json::read(&self.text).map_err(|error| self.inside(&error))
     }
 
     /// As Kubernetes' own decoder reads it: null is a member that is not there.
-    pub(super) fn read_without_nulls<T: DeserializeOwned>(self) -> Option<T> {
+    pub(super) fn read_without_nulls<T: DeserializeOwned>(&self) -> Option<T> {
         fn drop_nulls(value: &mut Value) {
             match value {
                 Value::Object(members) => {
@@ -90,14 +90,14 @@ impl Piece<'_> {
                 _ => (),
             }
         }
-        memchr::memmem::find(self.text, b"null")?;
+        memchr::memmem::find(&self.text, b"null")?;
         let mut value = self.read().ok()?;
         drop_nulls(&mut value);
         json::read(value.to_string().as_bytes()).ok()
     }
 
     /// An error of its reader, with its place in the stream.
-    pub(super) fn inside(self, error: &serde_json::Error) -> StreamError {
+    pub(super) fn inside(&self, error: &serde_json::Error) -> StreamError {
         if error.classify() == Category::Eof {
             // `tru`, and then nothing.
             return StreamError::Cut(self.end);
@@ -120,9 +120,14 @@ impl Piece<'_> {
     }
 
     /// A copy for later.
-    pub(super) fn keep(self) -> Kept {
-        Kept {
-            text: self.text.to_vec(),
+    pub(super) fn keep(&self) -> Kept {
+        self.with_text(self.text.to_vec())
+    }
+
+    /// Another text in its place.
+    pub(super) fn with_text(&self, text: Vec<u8>) -> Kept {
+        Piece {
+            text: text.into(),
             start: self.start,
             end: self.end,
         }
@@ -130,11 +135,7 @@ impl Piece<'_> {
 }
 
 /// A piece that outlives its stream's next step.
-pub(super) struct Kept {
-    pub(super) text: Vec<u8>,
-    pub(super) start: Place,
-    pub(super) end: Place,
-}
+pub(super) type Kept = Piece<'static>;
 
 impl Kept {
     /// An object of these members. Places in it are those of its first member, and behind.
@@ -152,14 +153,10 @@ impl Kept {
             text.extend_from_slice(&value.text);
         }
         text.push(b'}');
-        Self { text, start, end }
-    }
-
-    pub(super) fn piece(&self) -> Piece<'_> {
-        Piece {
-            text: &self.text,
-            start: self.start,
-            end: self.end,
+        Self {
+            text: text.into(),
+            start,
+            end,
         }
     }
 }

@@ -33,9 +33,9 @@ struct Status {
 }
 
 /// The kind of this object; none if it is not clear.
-pub(super) fn kind_of(object: Piece<'_>) -> Result<Option<ObjectKind>, StreamError> {
+pub(super) fn kind_of(object: &Piece<'_>) -> Result<Option<ObjectKind>, StreamError> {
     // Fields with these names may have any form in objects of other kinds.
-    let Ok(shape) = serde_json::from_slice::<Shape>(object.text) else {
+    let Ok(shape) = serde_json::from_slice::<Shape>(&object.text) else {
         object.read::<IgnoredAny>()?;
         return Ok(None);
     };

@@ -120,7 +120,7 @@ impl<'a> Stream<'a> {
             return Err(self.wrong("expected value"));
         }
         Ok(Piece {
-            text: &self.piece,
+            text: self.piece.as_slice().into(),
             start,
             end: self.place,
         })
@@ -259,7 +259,7 @@ impl Stream<'_> {
     /// Hands over the elements of a list one by one; `null` is an empty list.
     pub(super) fn list(
         &mut self,
-        mut each: impl FnMut(Piece<'_>) -> Result<(), StreamError>,
+        mut each: impl FnMut(&Piece<'_>) -> Result<(), StreamError>,
     ) -> Result<(), StreamError> {
         if self.expect()? != b'[' {
             return match self.value::<Value>()? {
@@ -273,7 +273,7 @@ impl Stream<'_> {
             is_first: true,
         };
         while self.advance(&mut inside, "expected `,` or `]`")? {
-            each(self.piece()?)?;
+            each(&self.piece()?)?;
         }
         Ok(())
     }
