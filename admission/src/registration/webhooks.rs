@@ -24,20 +24,22 @@ pub const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) const WRITES: [&str; 3] = ["CREATE", "UPDATE", "DELETE"];
 pub(super) const CHANGES: [&str; 2] = ["CREATE", "UPDATE"];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Webhook {
-    Tolerations,
-    /// Tokens that nodes ask for, outside of the exempt namespaces.
-    NodeTokens,
-    /// The same in the namespaces that are exempt by the configuration.
-    ExemptTokens,
-    /// The same in the namespaces that are exempt by a label.
-    LabelledTokens,
-    /// Everything else that nodes write.
-    NodeRestriction,
-    Agents,
-    /// Budgets and the scales of their pods, whoever writes them.
-    DrainSafety,
+named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Webhook {
+        Tolerations = "tolerations.nodelife.dev",
+        /// Tokens that nodes ask for, outside of the exempt namespaces.
+        NodeTokens = "node-tokens.nodelife.dev",
+        /// The same in the namespaces that are exempt by the configuration.
+        ExemptTokens = "exempt-node-tokens.nodelife.dev",
+        /// The same in the namespaces that are exempt by a label.
+        LabelledTokens = "labelled-node-tokens.nodelife.dev",
+        /// Everything else that nodes write.
+        NodeRestriction = "node-restriction.nodelife.dev",
+        Agents = "agents.nodelife.dev",
+        /// Budgets and the scales of their pods, whoever writes them.
+        DrainSafety = "drain-safety.nodelife.dev",
+    }
 }
 
 /// The webhook configurations that `policies` need, without a `caBundle`: `certs` owns that field.
@@ -80,18 +82,6 @@ impl Webhook {
         Self::Agents,
         Self::DrainSafety,
     ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Tolerations => "tolerations.nodelife.dev",
-            Self::NodeTokens => "node-tokens.nodelife.dev",
-            Self::ExemptTokens => "exempt-node-tokens.nodelife.dev",
-            Self::LabelledTokens => "labelled-node-tokens.nodelife.dev",
-            Self::NodeRestriction => "node-restriction.nodelife.dev",
-            Self::Agents => "agents.nodelife.dev",
-            Self::DrainSafety => "drain-safety.nodelife.dev",
-        }
-    }
 
     fn is_on(self, policies: &Policies) -> bool {
         let on = |rule| policies.mode(rule) != Mode::Off;
@@ -158,7 +148,7 @@ impl Webhook {
         let mutating = self.is_mutating();
         let path = if mutating { "/mutate" } else { "/validate" };
         let mut entry = json!({
-            "name": self.name(),
+            "name": self.as_str(),
             "clientConfig": {"service":
                 {"namespace": NAMESPACE, "name": NAME, "path": path, "port": 443}},
             "admissionReviewVersions": ["v1"],

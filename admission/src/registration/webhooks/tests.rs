@@ -23,7 +23,7 @@ fn selecting(policies: &Policies, name: &str, labelled: bool) -> Vec<&'static st
             .unwrap()
             .matches(&labels)
     });
-    selecting.map(Webhook::name).collect()
+    selecting.map(Webhook::as_str).collect()
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn registered<'c>(configurations: &'c [Value], case: &Value) -> Option<&'c Value
                 .matches(&labels)
     };
     let mut registered = webhooks.filter(|webhook| {
-        webhook["name"] != Webhook::Tolerations.name()
+        webhook["name"] != Webhook::Tolerations.as_str()
             && webhook["rules"].as_array().unwrap().iter().any(fits)
             && selects(webhook)
     });
@@ -80,9 +80,9 @@ fn tokens_are_sent_in_exempt_namespaces_too() {
     let configurations = webhook_configurations(&Policies::default());
     let resource = json!({"group": "", "version": "v1", "resource": "serviceaccounts"});
     for (namespace, name) in [
-        ("default", Webhook::NodeTokens.name()),
-        ("kube-system", Webhook::ExemptTokens.name()),
-        ("nodelife-system", Webhook::ExemptTokens.name()),
+        ("default", Webhook::NodeTokens.as_str()),
+        ("kube-system", Webhook::ExemptTokens.as_str()),
+        ("nodelife-system", Webhook::ExemptTokens.as_str()),
     ] {
         let case = json!({"resource": resource, "subresource": "token", "operation": "CREATE",
             "namespace": namespace});
