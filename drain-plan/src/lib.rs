@@ -13,6 +13,7 @@ mod inventory;
 mod machine;
 mod options;
 mod plan;
+pub mod rescue;
 mod return_reason;
 mod scope;
 mod store;

@@ -32,9 +32,9 @@ pub fn diagnosis(pod: &Pod, nodes: &[Node], now: Timestamp) -> Vec<String> {
             .find(|node| node.metadata.name == pod.spec.node_name);
         reasons.push(match node {
             Some(node) if !node.is_ready() => format!(
-                "node {} is not Ready, so its kubelet cannot stop the pod; if the machine is off \
-                 for good, set the taint node.kubernetes.io/out-of-service",
-                node.metadata.name
+                "node {name} is not Ready, so its kubelet cannot stop the pod; if the machine is off \
+                 for good: kubectl nodelife rescue {name}",
+                name = node.metadata.name
             ),
             _ => "its kubelet has not reported that it stopped; see the pod's events".to_owned(),
         });
@@ -102,7 +102,10 @@ mod tests {
             ..Volume::default()
         });
         let reasons = diagnosis(&lost, &[node], now);
-        assert!(reasons[1].contains("out-of-service"), "{reasons:?}");
+        assert!(
+            reasons[1].contains("kubectl nodelife rescue n"),
+            "{reasons:?}"
+        );
         assert!(reasons[2].contains("claims data"), "{reasons:?}");
     }
 }

@@ -14,6 +14,7 @@ mod node;
 mod prepare;
 mod removal;
 mod reporter;
+mod rescue;
 pub mod sentences;
 mod settings;
 mod shared_state;
@@ -30,6 +31,7 @@ pub use nodelife_drain_plan::Earlier;
 pub use prepare::{PodSettings, drainable, is_forbidden, plan_snapshot, prepare, prepare_pods};
 pub use removal::{RemovalMethod, check_evictions};
 pub use reporter::{DrainEnd, DrainStatus, Interrupts, Level, Progress, Reporter};
+pub use rescue::{Rescue, remove_out_of_service};
 pub use sentences::{warn_leaving, warn_of_pods};
 pub use settings::{
     DrainRequest, DrainSettings, Journal, MaxUnavailable, NodeSelection, OnImpossible,

@@ -452,8 +452,8 @@ impl Course {
             _ => {
                 let event = "the kubelet ends them (not while the machine is off). Until they are \
                              gone, StatefulSets do not replace theirs, and volumes stay attached. \
-                             If the machine is off for good, the out-of-service taint lets PodGC \
-                             remove them within 20 s, and their volumes be detached at once; if \
+                             If the machine is off for good, `kubectl nodelife rescue` has PodGC \
+                             remove them within 20 s, and their volumes detached at once; if \
                              the Node object is deleted, PodGC takes 40 to 60 s, and the volumes 6 \
                              min more";
                 (None, event.to_owned())

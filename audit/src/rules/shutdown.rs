@@ -50,7 +50,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "a running node has the out-of-service taint",
         why: "As soon as the node is not ready, even briefly, its pods are deleted and its \
               volumes are detached by force.",
-        fix: "kubectl taint node NAME node.kubernetes.io/out-of-service-",
+        fix: "Remove the taint: kubectl nodelife rescue NAME",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
         check: Check::Node(forgotten_taint),
     },
@@ -61,8 +61,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "pods with volumes are stuck on a dead node",
         why: "They are being deleted, but no kubelet confirms it. Their volumes stay attached, \
               and StatefulSets do not replace them.",
-        fix: "If the machine is certainly off: kubectl taint node NAME \
-              node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+        fix: "See whether the machine is off. If it is: kubectl nodelife rescue NAME",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
         check: Check::Node(stuck),
     },

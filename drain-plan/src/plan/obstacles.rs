@@ -80,7 +80,7 @@ fn silent_nodes(
         (ready.status == "Unknown").then(|| {
             format!(
                 "node/{} has not reported{long}: evicted pods stay Terminating until it reports, \
-                 is deleted or gets the taint node.kubernetes.io/out-of-service",
+                 is deleted or rescued (kubectl nodelife rescue)",
                 node.metadata.name
             )
         })

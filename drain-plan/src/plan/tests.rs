@@ -200,7 +200,7 @@ fn a_silent_node_has_no_estimate() {
         plan.no_estimate,
         [
             "node/n has not reported for 7m: evicted pods stay Terminating until it reports, is \
-             deleted or gets the taint node.kubernetes.io/out-of-service"
+             deleted or rescued (kubectl nodelife rescue)"
         ]
     );
     assert!(

@@ -31,6 +31,7 @@ use crate::command::completion::CompletionArgs;
 use crate::command::evict::EvictArgs;
 use crate::command::explain::ExplainArgs;
 use crate::command::maintenance::MaintenanceArgs;
+use crate::command::rescue::RescueArgs;
 use crate::command::snapshot::SnapshotArgs;
 use crate::command::version::{VERSION, VersionArgs};
 use crate::command::webhook::WebhookArgs;
@@ -96,6 +97,7 @@ pub(crate) enum Command {
     Drainable(DrainableArgs),
     Drain(DrainArgs),
     Evict(EvictArgs),
+    Rescue(RescueArgs),
     Maintenance(MaintenanceArgs),
     Snapshot(SnapshotArgs),
     Webhook(WebhookArgs),
@@ -107,7 +109,7 @@ pub(crate) enum Command {
 impl Command {
     /// Whether the command spends its time on events of watches, and not on long lists.
     pub(crate) fn follows_events(&self) -> bool {
-        matches!(self, Self::Drain(_) | Self::Evict(_))
+        matches!(self, Self::Drain(_) | Self::Evict(_) | Self::Rescue(_))
     }
 }
 
@@ -157,12 +159,13 @@ fn as_help_flag(mut words: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// Flags that lift a protection or undo something.
-const CHANGING: [&str; 7] = [
+const CHANGING: [&str; 8] = [
     "--undo",
     "--force",
     "--disable-eviction",
     "--bypass-pdb",
     "--break-lock",
+    "--machine-is-off",
     "--delete-emptydir-data",
     "--insecure-skip-tls-verify",
 ];

@@ -14,6 +14,7 @@ pub(crate) mod input;
 pub(crate) mod kubelet_files;
 pub(crate) mod maintenance;
 mod nodes;
+pub(crate) mod rescue;
 mod rules;
 pub(crate) mod snapshot;
 pub(crate) mod version;
@@ -47,5 +48,6 @@ pub(crate) async fn run(cli: Cli, printer: &mut Printer) -> Exit {
         // Drain listens to Ctrl-C itself: it has to say what it left half done.
         Command::Drain(args) => Box::pin(drain::run(args, &cluster, printer)).await,
         Command::Evict(args) => evict::run(args, &cluster, printer).await,
+        Command::Rescue(args) => Box::pin(rescue::run(args, &cluster, printer)).await,
     }
 }

@@ -34,7 +34,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/schema")
 }
 
-fn schemas() -> [(&'static str, Value); 11] {
+fn schemas() -> [(&'static str, Value); 12] {
     [
         printed::<nodelife_audit::AuditReport>("AuditReport", "audit"),
         printed::<nodes::NodesReport>("NodesReport", "nodes"),
@@ -45,6 +45,7 @@ fn schemas() -> [(&'static str, Value); 11] {
         printed::<nodelife_drain_plan::DrainPlan>("DrainPlan", "drain --dry-run"),
         printed::<nodelife_drain_plan::DrainReport>("DrainReport", "drain"),
         printed::<nodelife_drain_plan::DrainableReport>("DrainableReport", "drainable"),
+        printed::<nodelife_drain_plan::rescue::RescueReport>("RescueReport", "rescue"),
         ("Snapshot", snapshot()),
         ("AuditConfig", audit_config()),
     ]

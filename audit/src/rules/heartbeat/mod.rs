@@ -12,7 +12,6 @@ use crate::failure::is_bound;
 use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
-use nodelife_core::taint::OUT_OF_SERVICE;
 use nodelife_core::zone::ZoneKey;
 
 /// How long a node may take to join. Between its attempts to make its lease, a new kubelet waits at
@@ -46,7 +45,7 @@ pub(super) const RULES: &[Rule] = &[
               of the unreachable taint expires, and stay Terminating because no kubelet confirms \
               the deletion.",
         fix: "Check whether the machine is running. If it is permanently off, delete the Node \
-              object, or add the out-of-service taint so that its volumes can be detached.",
+              object, or run `kubectl nodelife rescue NAME`, so that its volumes can be detached.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
         check: Check::Node(unknown),
     },
@@ -263,9 +262,9 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
     let bound = there().filter(|pod| !belongs_to_node(pod) && is_bound(context, pod));
     let bound = bound.count();
     if bound > 0 && !is_out_of_service(node) {
-        let says = "; {bound} with volumes will not move without the taint {outOfService}";
+        let says = "; {bound} with volumes will not move without {rescue}";
         found = found.and(says).with("bound", Fact::count(bound, "pod"));
-        found = found.with("outOfService", OUT_OF_SERVICE);
+        found = found.with("rescue", "`kubectl nodelife rescue`");
     }
     let mut nodes = context.nodes();
     if node.spec.provider_id.is_empty() && nodes.any(|node| !node.spec.provider_id.is_empty()) {

@@ -177,8 +177,7 @@ fn pods_with_volumes_on_a_dead_node_are_counted() {
             .find(|(rule, _)| rule == "NL-HB-002");
         found.unwrap().1
     };
-    let text =
-        "; 1 pod with volumes will not move without the taint node.kubernetes.io/out-of-service";
+    let text = "; 1 pod with volumes will not move without `kubectl nodelife rescue`";
     assert!(says(&snapshot).contains(text), "{}", says(&snapshot));
     snapshot.pods[1].metadata.owner_references = serde_json::from_value(json!([
         {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "web", "controller": true}
@@ -511,11 +510,11 @@ fn a_silent_node_whose_lease_is_renewed_now_is_not_dead() {
     };
     let says = found(&snapshot);
     assert!(says.contains("last heartbeat 30m ago"), "{says}");
-    assert!(says.contains("out-of-service"), "{says}");
+    assert!(says.contains("rescue"), "{says}");
     snapshot.leases[0].spec.renew_time = Some(ago(&snapshot, 3));
     let says = found(&snapshot);
     assert!(says.contains("no status for 30m"), "{says}");
-    assert!(says.contains("renewed its lease") && !says.contains("delete"));
+    assert!(says.contains("renewed its lease") && !says.contains("rescue"));
 }
 
 #[test]

@@ -223,13 +223,13 @@ async fn bench_with_volume(what: &str) -> (TestEnvironment, String, String) {
     (env, node, name)
 }
 
-fn pod_with_claim(name: &str, claim: &str) -> PodFixture {
+pub(super) fn pod_with_claim(name: &str, claim: &str) -> PodFixture {
     let claim = json!({"name": "disk", "persistentVolumeClaim": {"claimName": claim}});
     PodFixture::new(name).spec(json!({"volumes": [claim]}))
 }
 
 /// Attaches a volume of this claim to the node; the name of both volume and attachment.
-async fn attach_volume(env: &TestEnvironment, node: &str, claim: &str) -> String {
+pub(super) async fn attach_volume(env: &TestEnvironment, node: &str, claim: &str) -> String {
     let client = env.namespace.client().clone();
     let name = format!("{}-{claim}", env.namespace.name);
     let volume = json!({

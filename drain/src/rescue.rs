@@ -1,0 +1,447 @@
+//! `Rescue`: gives a dead node the out-of-service taint, waits for what it does, and takes it back at the
+//! first sign of life.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use nodelife_cluster::list::ListFilter;
+use nodelife_cluster::listing::{self, Listing, Object};
+use nodelife_cluster::node::NodePatch;
+use nodelife_cluster::watch::{Update, Watch};
+use nodelife_cluster::{ApiError, Cluster, resource, retry_on_conflict};
+use nodelife_core::object::{Lease, Node, Pod, VolumeAttachment};
+use nodelife_core::text::Str;
+use nodelife_drain_plan::rescue::{
+    Fate, LastHeard, RescueReport, fate, is_in_the_way, with_out_of_service,
+};
+use tokio::time::Instant;
+
+use crate::executor::deadline;
+use crate::identity::DrainIdentity;
+use crate::node::lock::{DrainLock, RELEASE_TIMEOUT};
+use crate::reporter::{DrainStatus, Interrupts, Reporter};
+
+/// A kubelet renews its Lease four times in its duration, which is 40 s (`pkg/kubelet/kubelet.go`, v1.37.2), and
+/// looks at its status every 10 s.
+const LEASE_DURATION: i32 = 40;
+
+/// What one renewal may be late.
+const LATE: Duration = Duration::from_secs(2);
+
+/// How often the taint is written while others write the node.
+const MAX_ATTEMPTS: usize = 5;
+
+/// Objects as a watch shows them, by UID; none before the first list.
+struct Watched<T: 'static> {
+    watch: Watch<T>,
+    objects: Option<BTreeMap<Str, T>>,
+}
+
+impl<T: Object> Watched<T> {
+    fn new(cluster: &Cluster, listing: &'static Listing<T>, filter: ListFilter) -> Self {
+        Self {
+            watch: cluster.watch(listing, filter),
+            objects: None,
+        }
+    }
+
+    /// Waits for a change; an error is for who cannot wait: the watch goes on by itself.
+    async fn next(&mut self) -> Result<(), ApiError> {
+        let key = |object: &T| object.metadata().uid.clone();
+        match (self.watch.next().await, &mut self.objects) {
+            (Some(Update::Listed(all)), objects) => {
+                *objects = Some(all.into_iter().map(|one| (key(&one), one)).collect());
+            }
+            (Some(Update::Applied(one)), Some(objects)) => drop(objects.insert(key(&one), one)),
+            (Some(Update::Deleted(one)), Some(objects)) => drop(objects.remove(&key(&one))),
+            (Some(Update::Failed { error, .. }), _) => return Err(error),
+            (Some(_), _) => {}
+            (None, _) => std::future::pending().await,
+        }
+        Ok(())
+    }
+
+    async fn listed(&mut self) -> Result<(), ApiError> {
+        while self.objects.is_none() {
+            if let Err(error @ ApiError::Forbidden(_)) = self.next().await {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &T> {
+        self.objects.iter().flat_map(BTreeMap::values)
+    }
+}
+
+/// How a rescue ends.
+enum End {
+    Done,
+    /// The node lives, and this shows it.
+    Lives(String),
+    Deleted,
+    TimedOut,
+    Interrupted,
+    /// The lock is another's now.
+    Lost(String),
+}
+
+/// A node that is to be rescued, and is watched from now on.
+pub struct Rescue {
+    cluster: Cluster,
+    node: Node,
+    /// What was heard of it at the first look, and when that was.
+    first: LastHeard,
+    looked_at: Instant,
+    /// For how long a living kubelet is silent at most.
+    renewal: Duration,
+    nodes: Watched<Node>,
+    leases: Watched<Lease>,
+    pods: Watched<Pod>,
+    attachments: Watched<VolumeAttachment>,
+    /// Whether the taint was asked for, or was there.
+    tainted: bool,
+}
+
+impl Rescue {
+    /// Looks at the node, and begins to watch.
+    ///
+    /// # Errors
+    ///
+    /// There is no such node, or it cannot be read.
+    pub async fn look(cluster: &Cluster, name: &str) -> anyhow::Result<Self> {
+        // It also shows the API server's clock, and whether the server is there.
+        let node: Option<Node> = cluster.get(resource::NODES.all().named(name)).await?;
+        let node = node.with_context(|| format!("node {name} not found"))?;
+        let named = || ListFilter::named(name);
+        let mut this = Self {
+            cluster: cluster.clone(),
+            first: LastHeard::default(),
+            looked_at: Instant::now(),
+            renewal: Duration::ZERO,
+            nodes: Watched::new(cluster, &listing::NODES, named()),
+            leases: Watched::new(cluster, &listing::LEASES, named()),
+            pods: Watched::new(cluster, &listing::PODS, ListFilter::on_node(name)),
+            attachments: Watched::new(cluster, &listing::VOLUME_ATTACHMENTS, ListFilter::default()),
+            tainted: with_out_of_service(&node, true).is_none(),
+            node,
+        };
+        tokio::try_join!(
+            this.nodes.listed(),
+            this.leases.listed(),
+            this.pods.listed(),
+            this.attachments.listed(),
+        )?;
+        let lease = this.leases.all().next();
+        let duration = lease.and_then(|lease| lease.spec.lease_duration_seconds);
+        let duration = u32::try_from(duration.unwrap_or(LEASE_DURATION)).unwrap_or_default();
+        this.renewal = Duration::from_secs(duration.into()) / 4 + LATE;
+        this.first = LastHeard::of(&this.node, lease);
+        Ok(this)
+    }
+
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Whether the node has the taint already.
+    pub fn is_tainted(&self) -> bool {
+        self.tainted
+    }
+
+    /// Why the node is no dead one, if it is none.
+    pub fn life(&self) -> Option<String> {
+        self.first.life(self.cluster.clock().now())
+    }
+
+    /// What the taint does, and why the node is taken for dead.
+    pub fn report(&self) -> RescueReport {
+        let pods = self.pods.all().filter(|pod| is_in_the_way(pod));
+        let mut pods: Vec<_> = pods.map(fate).collect();
+        pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        let proof = match self.life() {
+            Some(life) => vec![life],
+            None => self.first.silence(self.cluster.clock().now()),
+        };
+        RescueReport {
+            node: self.node.metadata.name.clone(),
+            proof,
+            pods,
+            volumes: self.volumes().collect(),
+            left: self.left().into_iter().collect(),
+            exit_status: 0,
+        }
+    }
+
+    /// Locks the node, taints it, and waits until its pods and volumes are gone.
+    ///
+    /// # Errors
+    ///
+    /// The lock could not be taken, or the taint not be written or taken back.
+    pub async fn run(
+        &mut self,
+        end: Option<Instant>,
+        interrupts: &mut dyn Interrupts,
+        reporter: &mut dyn Reporter,
+    ) -> anyhow::Result<DrainStatus> {
+        let cluster = self.cluster.clone();
+        let name = self.node.metadata.name.clone();
+        let identity = DrainIdentity::of_process();
+        let nodes = std::slice::from_ref(&self.node);
+        let mut lock = DrainLock::new(&cluster, &identity, nodes, false);
+        if let Some(status) = lock.acquire(reporter).await? {
+            return Ok(status);
+        }
+        let ended = tokio::select! {
+            lost = lock.keep_renewed() => Ok(End::Lost(lost)),
+            () = interrupts.next() => Ok(End::Interrupted),
+            () = deadline(end) => Ok(End::TimedOut),
+            ended = self.work(reporter) => ended,
+        };
+        // Nothing interrupts this: a living node must not keep the taint.
+        let last = tokio::time::timeout(RELEASE_TIMEOUT, self.last_look()).await;
+        let status = match last.ok().flatten().map_or(ended, Ok) {
+            Ok(ended) => self.finish(ended, reporter).await,
+            Err(error) if self.tainted => Err(error.context(format!(
+                "node/{name} may have the out-of-service taint; look again with: kubectl nodelife \
+                 rescue {name}"
+            ))),
+            Err(error) => Err(error.context("nothing was changed")),
+        };
+        lock.release(RELEASE_TIMEOUT).await;
+        status
+    }
+
+    async fn work(&mut self, reporter: &mut dyn Reporter) -> anyhow::Result<End> {
+        let looked = self.looked_at + self.renewal;
+        if looked > Instant::now() {
+            let wait = self.renewal.as_secs();
+            reporter.note(format_args!("looking for a sign of life for {wait}s"));
+        }
+        loop {
+            if let Some(end) = self.seen_end() {
+                return Ok(end);
+            }
+            tokio::select! {
+                () = tokio::time::sleep_until(looked) => break,
+                () = self.next() => {}
+            }
+        }
+        if let Some(end) = self.taint().await? {
+            return Ok(end);
+        }
+        let name = &self.node.metadata.name;
+        reporter.note(format_args!(
+            "node/{name}: has the out-of-service taint; waiting for PodGC, which looks every 20s"
+        ));
+        let mut left = self.left();
+        loop {
+            if let Some(end) = self.seen_end() {
+                return Ok(end);
+            }
+            let now = self.left();
+            for gone in left.difference(&now) {
+                reporter.note(format_args!("{gone}: gone"));
+            }
+            if now.is_empty() {
+                return Ok(End::Done);
+            }
+            left = now;
+            self.next().await;
+        }
+    }
+
+    /// Writes the taint to the node as it was read after the last proof: no status of the kubelet came in
+    /// between. Its Lease may have; so it is read again afterwards.
+    async fn taint(&mut self) -> anyhow::Result<Option<End>> {
+        for _ in 0..MAX_ATTEMPTS {
+            let Some(node) = self.read(&listing::NODES).await? else {
+                return Ok(Some(End::Deleted));
+            };
+            if let Some(life) = self.life_now(&node).await? {
+                return Ok(Some(End::Lives(life)));
+            }
+            let Some(taints) = with_out_of_service(&node, true) else {
+                return Ok(None);
+            };
+            self.tainted = true;
+            let patch = NodePatch {
+                taints: Some(taints),
+                resource_version: Some(node.metadata.resource_version.to_string()),
+                ..NodePatch::default()
+            };
+            let name = &node.metadata.name;
+            match self.cluster.patch_node(name, &patch, false).await {
+                Ok(node) => return Ok(self.life_now(&node).await?.map(End::Lives)),
+                Err(ApiError::Conflict(_)) => {}
+                Err(error) => return Err(error).context("failed to taint the node"),
+            }
+        }
+        bail!("gave up after {MAX_ATTEMPTS} attempts: the node kept changing")
+    }
+
+    /// Whether a node with the taint lives, whatever ended the wait.
+    async fn last_look(&self) -> Option<End> {
+        let node = self.read(&listing::NODES).await.ok()??;
+        let life = self.life_now(&node).await.ok()??;
+        self.tainted.then_some(End::Lives(life))
+    }
+
+    /// A sign of life since the first look, by a node that was just read.
+    async fn life_now(&self, node: &Node) -> Result<Option<String>, ApiError> {
+        let lease = self.read(&listing::LEASES).await?;
+        Ok(self.judge(node, lease.as_ref()))
+    }
+
+    fn judge(&self, node: &Node, lease: Option<&Lease>) -> Option<String> {
+        let heard = LastHeard::of(node, lease);
+        let since = heard.life_since(&self.first).map(str::to_owned);
+        since.or_else(|| heard.life(self.cluster.clock().now()))
+    }
+
+    async fn read<T: Object>(&self, listing: &'static Listing<T>) -> Result<Option<T>, ApiError> {
+        let filter = ListFilter::named(&self.node.metadata.name);
+        Ok(self.cluster.items(listing, &filter).await?.pop())
+    }
+
+    /// The end that the watches show.
+    fn seen_end(&self) -> Option<End> {
+        let Some(node) = self.nodes.all().next() else {
+            return Some(End::Deleted);
+        };
+        let life = self.judge(node, self.leases.all().next());
+        life.map(End::Lives)
+    }
+
+    async fn next(&mut self) {
+        let seen = tokio::select! {
+            seen = self.nodes.next() => seen,
+            seen = self.leases.next() => seen,
+            seen = self.pods.next() => seen,
+            seen = self.attachments.next() => seen,
+        };
+        if let Err(error) = seen {
+            tracing::debug!(%error, "a watch has failed, and is tried again");
+        }
+    }
+
+    fn volumes(&self) -> impl Iterator<Item = String> {
+        let name = &self.node.metadata.name;
+        let here = self.attachments.all();
+        let here = here.filter(move |one| one.spec.node_name == *name);
+        here.map(|one| {
+            let volume = one.spec.source.persistent_volume_name.as_ref();
+            volume.unwrap_or(&one.metadata.name).to_string()
+        })
+    }
+
+    /// The pods and volumes that are still there and are not to stay.
+    fn left(&self) -> BTreeSet<String> {
+        let pods = self.pods.all().filter(|pod| is_in_the_way(pod));
+        let (stay, go): (Vec<&Pod>, Vec<&Pod>) =
+            pods.partition(|pod| fate(pod).fate == Fate::Stays);
+        let pods = go
+            .into_iter()
+            .map(|pod| format!("pod/{}", pod.metadata.full_name()));
+        let volumes = stay.iter().flat_map(|pod| &pod.spec.volumes);
+        let kept = volumes.filter(|volume| volume.persistent_volume_claim.is_some());
+        let kept = kept.count();
+        let volumes: Vec<String> = self
+            .volumes()
+            .map(|name| format!("volume {name}"))
+            .collect();
+        // Which volumes those of pods that stay are, only the claims would tell.
+        let volumes = if volumes.len() > kept {
+            volumes
+        } else {
+            Vec::new()
+        };
+        pods.chain(volumes).collect()
+    }
+
+    /// Says how it ended; takes the taint back from a node that lives.
+    async fn finish(
+        &mut self,
+        ended: End,
+        reporter: &mut dyn Reporter,
+    ) -> anyhow::Result<DrainStatus> {
+        let name = self.node.metadata.name.clone();
+        let left: Vec<String> = self.left().into_iter().collect();
+        let (why, status) = match ended {
+            End::Lives(life) => {
+                let removed = self.tainted && remove_out_of_service(&self.cluster, &name).await?;
+                let what = if removed {
+                    "the taint was removed"
+                } else {
+                    "nothing was changed"
+                };
+                reporter.warn(format_args!("node/{name} lives: {life}; {what}"));
+                return Ok(DrainStatus::Impossible);
+            }
+            End::Deleted => {
+                reporter.note(format_args!(
+                    "node/{name} was deleted: PodGC removes its pods within a minute"
+                ));
+                let done = left.is_empty();
+                return Ok(if done {
+                    DrainStatus::Done
+                } else {
+                    DrainStatus::Stuck
+                });
+            }
+            End::Done => {
+                reporter.note(format_args!(
+                    "node/{name}: rescued; the taint stays until the machine is back, then remove it \
+                     with: kubectl nodelife rescue {name}"
+                ));
+                return Ok(DrainStatus::Done);
+            }
+            End::TimedOut => ("timed out (--timeout)".to_owned(), DrainStatus::Stuck),
+            End::Interrupted => ("interrupted".to_owned(), DrainStatus::Interrupted),
+            End::Lost(who) => (who, DrainStatus::Failed),
+        };
+        if !self.tainted {
+            reporter.note(format_args!("{why}; nothing was changed"));
+            return Ok(status);
+        }
+        for left in &left {
+            reporter.note(format_args!("{left}: still there"));
+        }
+        reporter.warn(format_args!(
+            "{why}: the taint stays on node/{name}, and goes on to remove its pods; to wait again, or to \
+             remove the taint once the node lives: kubectl nodelife rescue {name}"
+        ));
+        Ok(status)
+    }
+}
+
+/// Takes the out-of-service taint off a node, whoever set it; whether it had one.
+///
+/// # Errors
+///
+/// The node may still have it.
+pub async fn remove_out_of_service(cluster: &Cluster, name: &str) -> anyhow::Result<bool> {
+    let attempt = || async {
+        let node: Option<Node> = cluster.get(resource::NODES.all().named(name)).await?;
+        let taints = node
+            .as_ref()
+            .and_then(|node| with_out_of_service(node, false));
+        let (Some(node), Some(taints)) = (node, taints) else {
+            return Ok(false);
+        };
+        let patch = NodePatch {
+            taints: Some(taints),
+            resource_version: Some(node.metadata.resource_version.to_string()),
+            ..NodePatch::default()
+        };
+        cluster.patch_node(name, &patch, false).await.map(|_| true)
+    };
+    retry_on_conflict(attempt).await.with_context(|| {
+        format!(
+            "a living node may have the out-of-service taint; remove it with: kubectl taint node {name} \
+             node.kubernetes.io/out-of-service-"
+        )
+    })
+}
