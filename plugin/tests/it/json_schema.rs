@@ -32,6 +32,9 @@ fn check(value: &Value, schema: &Value, root: &Value, at: &str, faults: &mut Vec
             "minimum" if value.as_f64() < wanted.as_f64() => {
                 fault(format!("{value} is less than {wanted}"));
             }
+            "maximum" if value.as_f64() > wanted.as_f64() => {
+                fault(format!("{value} is more than {wanted}"));
+            }
             "anyOf" | "oneOf" => {
                 let holding = wanted.as_array().unwrap().iter().filter(|one| {
                     let mut faults = Vec::new();
@@ -59,6 +62,7 @@ fn check(value: &Value, schema: &Value, root: &Value, at: &str, faults: &mut Vec
             | "properties"
             | "additionalProperties"
             | "minimum"
+            | "maximum"
             | "$schema"
             | "$defs"
             | "title"

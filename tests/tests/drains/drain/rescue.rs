@@ -16,7 +16,9 @@ use nodelife_tests::{ControlPlane, until};
 use serde_json::{Value, json};
 
 use super::lock::expire_locks;
-use super::support::{CORDON, Permission, READ, Stderr, TestEnvironment, end, send, start_command};
+use super::support::{
+    CORDON, Permission, READ, Stderr, TestEnvironment, conforms, end, send, start_command,
+};
 use super::wait::{attach_volume, pod_with_claim};
 
 const OFF: &str = "--machine-is-off";
@@ -196,7 +198,7 @@ async fn a_rescue_ends_when_pods_and_volumes_are_gone() {
     let output = super::support::outcome(process).await;
     assert_eq!(output.status.code(), Some(0), "{}", stderr.text);
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(document["kind"], "RescueReport", "{document:#}");
+    conforms(&document, "RescueReport");
     assert_eq!(document["pods"][0]["fate"], "removed", "{document:#}");
     assert_eq!(document["left"], json!([]), "{document:#}");
     assert!(is_tainted(&env, &node).await);
