@@ -9,6 +9,7 @@ mod drain;
 mod failure;
 mod faults;
 mod leftover;
+mod rescue;
 mod shutdown;
 mod support;
 mod webhook;
