@@ -205,15 +205,15 @@ impl Findings<'_> {
         };
         findings.push(Finding {
             rule: rule.id.into(),
-            title: rule.title.into(),
+            title: rule.title().into(),
             severity,
             subject: found.subject,
             message: found.statement.text(),
             template: found.statement.template,
             evidence: found.statement.facts,
             confidence: found.confidence,
-            fix: found.fix.unwrap_or(rule.fix).into(),
-            link: rule.link.into(),
+            fix: found.fix.unwrap_or_else(|| rule.fix()).into(),
+            link: rule.link().into(),
         });
     }
 

@@ -1,4 +1,4 @@
-//! `Rule`: id, severity, data sources, texts and check of a rule.
+//! `Rule`: id, severity, data sources, check and page of a rule.
 
 use super::context::Context;
 use super::fact::Statement;
@@ -19,15 +19,24 @@ pub struct Rule {
     pub severity: Severity,
     /// The data that the rule needs; without it the rule is skipped.
     pub sources: &'static [Source],
-    /// The fault, in a few words.
-    pub title: &'static str,
-    /// The consequences.
-    pub why: &'static str,
-    pub fix: &'static str,
-    /// Further reading.
-    pub link: &'static str,
     pub check: Check,
+    /// `docs/rules/ID.md`.
+    pub(crate) page: &'static str,
 }
+
+/// The rules of a group, a row each: id, severity, [`Source`]s and [`Check`].
+macro_rules! rules {
+    ($($id:literal $severity:ident [$($source:ident),*] $kind:ident($check:expr),)*) => {
+        &[$($crate::Rule {
+            id: $id,
+            severity: $crate::Severity::$severity,
+            sources: &[$(nodelife_core::snapshot::Source::$source),*],
+            check: $crate::Check::$kind($check),
+            page: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/rules/", $id, ".md")),
+        }),*]
+    };
+}
+pub(crate) use rules;
 
 /// The check of a rule, by what it looks at.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +59,32 @@ pub enum Check {
 }
 
 impl Rule {
+    /// The fault, in a few words.
+    pub fn title(&self) -> &'static str {
+        self.text_after(": ")
+    }
+
+    /// The consequences.
+    pub fn why(&self) -> &'static str {
+        self.text_after("\n\n")
+    }
+
+    pub fn fix(&self) -> &'static str {
+        self.text_after("\n## Fix\n\n")
+    }
+
+    /// Further reading.
+    pub fn link(&self) -> &'static str {
+        self.text_after("\n## More\n\n")
+    }
+
+    /// The rest of the line after `start` on the rule's page: a paragraph is one line.
+    fn text_after(&self, start: &str) -> &'static str {
+        let rest = self.page.split_once(start).map(|(_, rest)| rest);
+        rest.and_then(|rest| rest.lines().next())
+            .unwrap_or_default()
+    }
+
     /// The code of its group, `RES`.
     pub fn group(&self) -> &'static str {
         group_of(self.id)

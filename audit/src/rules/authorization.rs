@@ -1,59 +1,15 @@
 //! AUT: permissions of nodes.
 
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
+use crate::rule::rules;
+use crate::{Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::node_access::{ASKER_USER, NodeAuthorizer, NodeRestriction, OTHER};
-use nodelife_core::snapshot::Source;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-AUT-001",
-        severity: Severity::Error,
-        sources: &[Source::NodeRestriction],
-        title: "a node may modify other nodes",
-        why: "The admission plugin NodeRestriction is disabled. An attacker who controls one \
-              kubelet can change the labels and taints of any node and the status of any pod, and \
-              so attract workloads and their secrets.",
-        fix: "Start kube-apiserver with --enable-admission-plugins=NodeRestriction. If you cannot \
-              change its flags, nodelife's webhook enforces the same rules.",
-        link: "https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction",
-        check: Check::All(unrestricted),
-    },
-    Rule {
-        id: "NL-AUT-002",
-        severity: Severity::Error,
-        sources: &[Source::SigningRequests],
-        title: "a kubelet does not authenticate as its node",
-        why: "A user other than system:node:NAME requests kubelet certificates. The Node \
-              authorizer and NodeRestriction recognize nodes only by that name, so this kubelet \
-              has too many or too few permissions.",
-        fix: "Give the kubelet a certificate with CN=system:node:NAME and O=system:nodes.",
-        link: "https://kubernetes.io/docs/reference/access-authn-authz/node/",
-        check: Check::All(odd_user),
-    },
-    Rule {
-        id: "NL-AUT-003",
-        severity: Severity::Warning,
-        sources: &[Source::ClusterRoleBindings],
-        title: "every node has the permissions of all nodes",
-        why: "The binding system:node grants the whole role to the group system:nodes through \
-              RBAC. An attacker who controls one kubelet can read every secret, because RBAC \
-              bypasses the Node authorizer.",
-        fix: "Remove the subject system:nodes from the binding system:node.",
-        link: "https://kubernetes.io/docs/reference/access-authn-authz/node/#migration-considerations",
-        check: Check::All(legacy_binding),
-    },
-    Rule {
-        id: "NL-AUT-005",
-        severity: Severity::Warning,
-        sources: &[Source::NodeAuthorizer],
-        title: "the Node authorizer is disabled",
-        why: "Nodes then get their permissions only from RBAC, which does not consider which pod \
-              runs on which node. A node can read either nothing, or every secret and every pod.",
-        fix: "Start kube-apiserver with --authorization-mode=Node,RBAC.",
-        link: "https://kubernetes.io/docs/reference/access-authn-authz/node/",
-        check: Check::All(without_authorizer),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-AUT-001" Error [NodeRestriction] All(unrestricted),
+    "NL-AUT-002" Error [SigningRequests] All(odd_user),
+    "NL-AUT-003" Warning [ClusterRoleBindings] All(legacy_binding),
+    "NL-AUT-005" Warning [NodeAuthorizer] All(without_authorizer),
+};
 
 fn unrestricted(context: &Context<'_>, findings: &mut Findings<'_>) {
     let Some(NodeRestriction::Off { denied_by }) = &context.snapshot.node_restriction else {

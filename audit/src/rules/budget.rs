@@ -6,120 +6,24 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::context::{BudgetPods, is_lost};
 use crate::owners::OwnedPods;
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
+use crate::rule::rules;
+use crate::{Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::disruption::{CountError, ignores_budgets, protections};
 use nodelife_core::format;
 use nodelife_core::object::{Budget, Pod, UnhealthyPodEvictionPolicy};
 use nodelife_core::snapshot::Source;
 
-const LINK: &str = "https://kubernetes.io/docs/tasks/run-application/configure-pdb/";
-
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-PDB-001",
-        severity: Severity::Error,
-        sources: &[Source::Budgets],
-        title: "the budget refuses every eviction",
-        why: "It requires as many healthy pods as there are, or as a HorizontalPodAutoscaler may \
-              leave. Every drain of a node with one of \
-              these pods waits forever, and so does every upgrade.",
-        fix: "Allow one disruption: set maxUnavailable: 1, or run more replicas than minAvailable.",
-        link: LINK,
-        check: Check::All(never_allows),
-    },
-    Rule {
-        id: "NL-PDB-002",
-        severity: Severity::Error,
-        sources: &[Source::Budgets, Source::Pods],
-        title: "several budgets select the same pods",
-        why: "The eviction API refuses to evict such a pod with status 500, even if the budgets \
-              allow it: 'This pod has more than one PodDisruptionBudget, which the eviction \
-              subresource does not support.'",
-        fix: "Narrow the selectors so that each pod matches only one budget.",
-        link: LINK,
-        check: Check::All(several_budgets),
-    },
-    Rule {
-        id: "NL-PDB-003",
-        severity: Severity::Warning,
-        sources: &[Source::Budgets, Source::Pods],
-        title: "the budget protects nothing",
-        why: "No pod matches its selector, so the pods that it is meant to protect can all be \
-              evicted at once; or the disruption controller has not processed the current version \
-              of the budget.",
-        fix: "Compare the selector with the labels of the pod template.",
-        link: LINK,
-        check: Check::All(selects_nothing),
-    },
-    Rule {
-        id: "NL-PDB-004",
-        severity: Severity::Warning,
-        sources: &[Source::Budgets, Source::Pods],
-        title: "an unhealthy pod blocks the drain of its node",
-        why: "Without unhealthyPodEvictionPolicy, a pod that is not Ready can be evicted only \
-              while enough other pods are healthy. If a release is broken, its pods cannot be \
-              evicted.",
-        fix: "Set unhealthyPodEvictionPolicy: AlwaysAllow.",
-        link: "https://kubernetes.io/docs/tasks/run-application/configure-pdb/#unhealthy-pod-eviction-policy",
-        check: Check::All(unhealthy),
-    },
-    Rule {
-        id: "NL-PDB-005",
-        severity: Severity::Warning,
-        sources: &[Source::Pods],
-        title: "a drain deletes pods without a controller permanently",
-        why: "Nothing recreates them. A drain of their node needs --force.",
-        fix: "Create them through a Deployment, StatefulSet or Job.",
-        link: "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/",
-        check: Check::All(bare),
-    },
-    Rule {
-        id: "NL-PDB-006",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
-        title: "all replicas of a workload are on one node",
-        why: "If the node is drained or fails, the workload is unavailable.",
-        fix: "Add topologySpreadConstraints with kubernetes.io/hostname. The scheduler looks at \
-              them only when it places a pod: if the pods have some, spread them now with kubectl \
-              rollout restart or a descheduler. whenUnsatisfiable: DoNotSchedule leaves a pod \
-              Pending rather than on the same node.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/",
-        check: Check::All(one_node),
-    },
-    Rule {
-        id: "NL-PDB-007",
-        severity: Severity::Info,
-        sources: &[Source::Pods, Source::Budgets, Source::Workloads],
-        title: "no budget protects the replicas",
-        why: "A drain of several nodes may evict all of them at the same time.",
-        fix: "Add a PodDisruptionBudget with maxUnavailable: 1.",
-        link: "https://kubernetes.io/docs/tasks/run-application/configure-pdb/",
-        check: Check::All(no_budget),
-    },
-    Rule {
-        id: "NL-PDB-008",
-        severity: Severity::Info,
-        sources: &[Source::Pods],
-        title: "an annotation asks not to evict the pod",
-        why: "Autoscalers do not remove the node while such a pod runs there. nodelife's drain \
-              respects the annotation if you use --respect-annotations.",
-        fix: "Remove the annotation when the pod has finished its work.",
-        link: "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/",
-        check: Check::All(do_not_disturb),
-    },
-    Rule {
-        id: "NL-PDB-009",
-        severity: Severity::Warning,
-        sources: &[Source::Pods],
-        title: "a finalizer blocks the deletion of a pod",
-        why: "The pod has stopped, but the controller that set the finalizer does not remove it. \
-              The drain waits, and a StatefulSet does not create a replacement.",
-        fix: "Check the controller that set the finalizer. As a last resort, remove the finalizer \
-              by hand.",
-        link: "https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/",
-        check: Check::All(finalizer),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-PDB-001" Error [Budgets] All(never_allows),
+    "NL-PDB-002" Error [Budgets, Pods] All(several_budgets),
+    "NL-PDB-003" Warning [Budgets, Pods] All(selects_nothing),
+    "NL-PDB-004" Warning [Budgets, Pods] All(unhealthy),
+    "NL-PDB-005" Warning [Pods] All(bare),
+    "NL-PDB-006" Warning [Nodes, Pods] All(one_node),
+    "NL-PDB-007" Info [Pods, Budgets, Workloads] All(no_budget),
+    "NL-PDB-008" Info [Pods] All(do_not_disturb),
+    "NL-PDB-009" Warning [Pods] All(finalizer),
+};
 
 /// Whether the status is up to date with the spec.
 fn is_counted(budget: &Budget) -> bool {

@@ -4,79 +4,18 @@ use std::net::Ipv4Addr;
 
 use crate::context::allocatable;
 use crate::headroom::Headroom;
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
+use crate::rule::rules;
+use crate::{Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::Node;
-use nodelife_core::snapshot::Source;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-CAP-001",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
-        title: "the pods' requests exceed the node's Allocatable",
-        why: "Allocatable shrank after the pods were scheduled, or pods were bound without the \
-              scheduler. When the kubelet restarts, it rejects pods with OutOfcpu or OutOfmemory.",
-        fix: "Drain the node, or move pods to other nodes until the requests fit.",
-        link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#node-allocatable",
-        check: Check::EachNode(overcommitted),
-    },
-    Rule {
-        id: "NL-CAP-005",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
-        title: "the node has nearly as many pods as it allows",
-        why: "maxPods is a limit like CPU and memory. The node's remaining resources cannot be \
-              used, and pods of new DaemonSets stay Pending for this node.",
-        fix: "If the network has enough addresses, raise maxPods and recompute the reservation \
-              that depends on it. Otherwise, use more or smaller nodes.",
-        link: "https://kubernetes.io/docs/setup/best-practices/cluster-large/",
-        check: Check::Machine(pods_at_limit),
-    },
-    Rule {
-        id: "NL-CAP-006",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "maxPods exceeds the addresses in the node's pod range",
-        why: "When the range has no free address, new pods stay in ContainerCreating.",
-        fix: "Lower maxPods, or give nodes a larger range (--node-cidr-mask-size).",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/networking/",
-        check: Check::All(too_few_addresses),
-    },
-    Rule {
-        id: "NL-CAP-007",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "a node's pod range overlaps that of another node, or has a node's address in it",
-        why: "Two pods, or a pod and a machine, can get the same address, so packets can reach the \
-              wrong one.",
-        fix: "Delete the newer node and register it again. Make sure that only one controller \
-              allocates pod ranges.",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/networking/",
-        check: Check::All(overlap),
-    },
-    Rule {
-        id: "NL-CAP-011",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
-        title: "the other nodes cannot take over the pods of a lost node",
-        why: "The requests of all workloads exceed the Allocatable of the remaining nodes. The \
-              actual shortage can be larger: taints, affinity and the size of individual pods are \
-              not counted.",
-        fix: "Add a node, or use an autoscaler that adds one in time.",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-autoscaling/",
-        check: Check::Cluster(no_headroom),
-    },
-    Rule {
-        id: "NL-CAP-012",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::CsiNodes],
-        title: "the node can attach almost no more volumes",
-        why: "Further pods with volumes of this driver stay Pending or ContainerCreating there.",
-        fix: "Spread the workloads that use volumes, or use a machine type with a higher limit.",
-        link: "https://kubernetes.io/docs/concepts/storage/storage-limits/",
-        check: Check::All(volume_limit),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-CAP-001" Error [Nodes, Pods, AllPods] EachNode(overcommitted),
+    "NL-CAP-005" Warning [Nodes, Pods, AllPods] Machine(pods_at_limit),
+    "NL-CAP-006" Error [Nodes] All(too_few_addresses),
+    "NL-CAP-007" Error [Nodes] All(overlap),
+    "NL-CAP-011" Warning [Nodes, Pods, AllPods] Cluster(no_headroom),
+    "NL-CAP-012" Warning [Nodes, CsiNodes] All(volume_limit),
+};
 
 fn overcommitted(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
     let requests = context.requests_on(&node.metadata.name);

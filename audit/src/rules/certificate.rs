@@ -1,88 +1,18 @@
 //! CRT: certificates and the kubelet's own API.
 
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
+use crate::rule::rules;
+use crate::{Context, Fact, FindingBuilder, Findings, Rule, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::object::{ClusterRole, Node};
-use nodelife_core::snapshot::Source;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-CRT-001",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet does not renew its client certificate",
-        why: "When the certificate expires, the node is lost and can join the cluster again only \
-              by hand.",
-        fix: "Set rotateCertificates: true.",
-        link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/#certificate-rotation",
-        check: Check::Configuration(no_rotation),
-    },
-    Rule {
-        id: "NL-CRT-002",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet uses a self-signed serving certificate",
-        why: "The API server cannot verify the kubelet's identity. An attacker in between can \
-              intercept logs, exec and port-forward.",
-        fix: "Set serverTLSBootstrap: true, and run an approver for kubelet-serving requests.",
-        link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/#client-and-serving-certificates",
-        check: Check::Configuration(self_signed),
-    },
-    Rule {
-        id: "NL-CRT-003",
-        severity: Severity::Error,
-        sources: &[Source::SigningRequests],
-        title: "requests for kubelet serving certificates are not approved",
-        why: "Kubernetes does not approve kubernetes.io/kubelet-serving requests by itself. \
-              Pending requests are deleted after a day. The kubelet then has an expired serving \
-              certificate, or none.",
-        fix: "Approve them, or run an approver (kubelet-csr-approver, or your cloud provider's).",
-        link: "https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/",
-        check: Check::All(|context, findings| {
-            pending(context, "kubernetes.io/kubelet-serving", findings);
-        }),
-    },
-    Rule {
-        id: "NL-CRT-006",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "anyone who can reach the kubelet can control it",
-        why: "Anonymous access, AlwaysAllow and the read-only port expose pods and logs to the \
-              whole network. The first two also allow exec in every pod.",
-        fix: "Set authentication.anonymous.enabled: false, authorization.mode: Webhook and \
-              readOnlyPort: 0.",
-        link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/",
-        check: Check::Configuration(open_kubelet),
-    },
-    Rule {
-        id: "NL-CRT-008",
-        severity: Severity::Warning,
-        sources: &[Source::ClusterRoles, Source::ClusterRoleBindings],
-        title: "a role binding allows nodes/proxy",
-        why: "The API server forwards these requests to kubelets. Even the verb get alone allows \
-              exec in every pod, because a WebSocket starts as a GET request.",
-        fix: "Grant nodes/metrics, nodes/stats, nodes/log or nodes/configz instead.",
-        link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/",
-        check: Check::All(proxy),
-    },
-    Rule {
-        id: "NL-CRT-009",
-        severity: Severity::Error,
-        sources: &[Source::SigningRequests],
-        title: "requests for kubelet client certificates are not approved",
-        why: "A kubelet asks for a new certificate when 70 to 90 % of the old one's lifetime are \
-              over. Without the new one its node is lost when the old one expires, and one that joins \
-              does not become ready.",
-        fix: "Approve them (kubectl certificate approve), bind the group system:nodes to the \
-              ClusterRole system:certificates.k8s.io:certificatesigningrequests:selfnodeclient, \
-              and check the csrapproving controller in kube-controller-manager.",
-        link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/#approval-controller",
-        check: Check::All(|context, findings| {
-            let signer = "kubernetes.io/kube-apiserver-client-kubelet";
-            pending(context, signer, findings);
-        }),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-CRT-001" Warning [Nodes, KubeletConfigs] Configuration(no_rotation),
+    "NL-CRT-002" Warning [Nodes, KubeletConfigs] Configuration(self_signed),
+    "NL-CRT-003" Error [SigningRequests] All(serving_pending),
+    "NL-CRT-006" Error [Nodes, KubeletConfigs] Configuration(open_kubelet),
+    "NL-CRT-008" Warning [ClusterRoles, ClusterRoleBindings] All(proxy),
+    "NL-CRT-009" Error [SigningRequests] All(client_pending),
+};
 
 fn no_rotation(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     let off = config.rotate_certificates != Some(true);
@@ -92,6 +22,15 @@ fn no_rotation(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
 fn self_signed(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     let signed = config.server_tls_bootstrap == Some(true) || !config.tls_cert_file.is_empty();
     (!signed).then(|| "neither serverTLSBootstrap nor tlsCertFile".into())
+}
+
+fn serving_pending(context: &Context<'_>, findings: &mut Findings<'_>) {
+    pending(context, "kubernetes.io/kubelet-serving", findings);
+}
+
+fn client_pending(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let signer = "kubernetes.io/kube-apiserver-client-kubelet";
+    pending(context, signer, findings);
 }
 
 /// Requests to this signer that nobody has approved or denied for a while.

@@ -4,49 +4,15 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
+use crate::rule::rules;
+use crate::{Context, Fact, FindingBuilder, Findings, Rule};
 use nodelife_core::object::Node;
-use nodelife_core::snapshot::Source;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-EVT-004",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Events],
-        title: "the machine has rebooted several times",
-        why: "The machine may lose power, or its kernel may crash. Each time its pods end without \
-              their grace period, and between the reboots the node is Ready.",
-        fix: "Cordon the node, and read the machine's journal of the previous boots.",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
-        check: Check::All(rebooted),
-    },
-    Rule {
-        id: "NL-EVT-005",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Events],
-        title: "the kubelet cannot free disk space",
-        why: "The file system of the images is fuller than imageGCHighThresholdPercent, and the \
-              images that no container uses do not make up for it. When it reaches the eviction \
-              threshold, the kubelet evicts pods.",
-        fix: "Look for what else fills the file system: logs, emptyDir volumes, files that are not \
-              Kubernetes'. Or enlarge it.",
-        link: "https://kubernetes.io/docs/concepts/architecture/garbage-collection/#containers-images",
-        check: Check::All(no_space_freed),
-    },
-    Rule {
-        id: "NL-EVT-006",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Events],
-        title: "the machine ran out of memory",
-        why: "No container had reached its limit, so the kernel chose processes outside of pods: \
-              the machine as a whole had no memory left. The kubelet or the container runtime may \
-              be next, and the node falls silent.",
-        fix: "Reserve more memory (systemReserved, kubeReserved), raise the eviction threshold \
-              memory.available, or give pods limits.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#node-out-of-memory-behavior",
-        check: Check::All(out_of_memory),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-EVT-004" Warning [Nodes, Events] All(rebooted),
+    "NL-EVT-005" Warning [Nodes, Events] All(no_space_freed),
+    "NL-EVT-006" Warning [Nodes, Events] All(out_of_memory),
+};
 
 /// Seconds; the kubelet repeats its reports every five minutes.
 const RECENT: i64 = 900;

@@ -2,48 +2,16 @@
 
 use super::registration::waits_for_cloud;
 use crate::context::{is_control_plane, is_open};
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
+use crate::rule::rules;
+use crate::{Context, Fact, FindingBuilder, Findings, Rule};
 use nodelife_core::object::Node;
-use nodelife_core::snapshot::Source;
 use nodelife_core::zone::{BETA_REGION_LABEL, BETA_ZONE_LABEL, REGION_LABEL, ZONE_LABEL};
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-LBL-001",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the node has no zone or region label",
-        why: "The node lifecycle controller puts all nodes without these labels into a zone of \
-              their own, topology spread constraints ignore them, and zonal volumes cannot be \
-              bound there.",
-        fix: "Set topology.kubernetes.io/zone and topology.kubernetes.io/region, through the \
-              cloud controller or --node-labels.",
-        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesiozone",
-        check: Check::All(topology_missing),
-    },
-    Rule {
-        id: "NL-LBL-002",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "the deprecated and the current topology labels differ",
-        why: "The node lifecycle controller prefers the deprecated label, but the scheduler uses \
-              the current one. They see different zones.",
-        fix: "Remove the failure-domain.beta.kubernetes.io labels.",
-        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesiozone",
-        check: Check::EachNode(beta_differs),
-    },
-    Rule {
-        id: "NL-LBL-006",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "external load balancers exclude the node",
-        why: "The label was probably set for maintenance and not removed. The node runs pods but \
-              gets no external traffic directly.",
-        fix: "kubectl label node NAME node.kubernetes.io/exclude-from-external-load-balancers-",
-        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-kubernetes-io-exclude-from-external-load-balancers",
-        check: Check::Machine(excluded_traffic),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-LBL-001" Warning [Nodes] All(topology_missing),
+    "NL-LBL-002" Error [Nodes] EachNode(beta_differs),
+    "NL-LBL-006" Warning [Nodes] Machine(excluded_traffic),
+};
 
 fn has(node: &Node, stable: &str, beta: &str) -> bool {
     let labels = &node.metadata.labels;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::context::belongs_to_node;
 use crate::pools::{self, most_common};
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
+use crate::rule::rules;
+use crate::{Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
@@ -13,43 +14,11 @@ use nodelife_core::taint::{NO_SCHEDULE, UNSCHEDULABLE, find};
 
 const HOUR: i64 = 3600;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-OPS-001",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
-        title: "the node was cordoned and forgotten",
-        why: "It has run only DaemonSet pods for more than a day, so it costs money without being \
-              used.",
-        fix: "Uncordon or remove the node.",
-        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#manual-node-administration",
-        check: Check::Node(forgotten),
-    },
-    Rule {
-        id: "NL-OPS-002",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::AllPods],
-        title: "a drain did not finish",
-        why: "The node has been cordoned for more than an hour, but workload pods still run \
-              there, as far as is known. The drain was interrupted or is blocked, and other pods \
-              cannot use the node's free capacity.",
-        fix: "Finish the drain with `kubectl nodelife drain`, which shows what blocks it, or \
-              uncordon the node.",
-        link: "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/",
-        check: Check::Node(drain_unfinished),
-    },
-    Rule {
-        id: "NL-OPS-004",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "kubelets in the same pool are configured differently",
-        why: "Pods behave differently depending on their node, and it is unclear which \
-              configuration is intended.",
-        fix: "Recreate the nodes that differ.",
-        link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
-        check: Check::All(config_drift),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-OPS-001" Warning [Nodes, Pods, AllPods] Node(forgotten),
+    "NL-OPS-002" Warning [Nodes, AllPods] Node(drain_unfinished),
+    "NL-OPS-004" Warning [Nodes, KubeletConfigs] All(config_drift),
+};
 
 /// Seconds since the node was cordoned, where it is and the taint says so.
 fn cordoned_for(context: &Context<'_>, node: &Node) -> Option<i64> {

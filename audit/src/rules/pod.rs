@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 
 use crate::context::is_lost;
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
+use crate::rule::rules;
+use crate::{Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::{Event, Node, Pod};
 use nodelife_core::scheduling::Placement;
 use nodelife_core::snapshot::Source;
@@ -15,84 +16,14 @@ const ORPHAN_SECONDS: i64 = 60;
 /// A shorter state may be a normal step.
 const SETTLED: i64 = 60;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-POD-001",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::Pods],
-        title: "a pod is bound to a node that does not exist",
-        why: "The pod garbage collector deletes such pods within a minute. If they remain, it is \
-              not running, and StatefulSets do not replace their pods.",
-        fix: "Check the pod-garbage-collector-controller in kube-controller-manager. If the \
-              machine is running, restart its kubelet: it creates its Node only when it starts. \
-              If the machine no longer exists, delete the pod with --force.",
-        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-garbage-collection",
-        check: Check::Cluster(on_missing_node),
-    },
-    Rule {
-        id: "NL-POD-002",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
-        title: "a pod does not terminate",
-        why: "Its grace period has expired, and the kubelet cannot kill the pod or unmount its \
-              volumes.",
-        fix: "Check the kubelet's log, the container runtime and the volumes.",
-        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination",
-        check: Check::All(not_stopping),
-    },
-    Rule {
-        id: "NL-POD-004",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
-        title: "pods are Ready although their node is not",
-        why: "Services send traffic to these pods. When a node falls silent, the node lifecycle \
-              controller sets the Ready condition of its pods to False. While the kubelet itself \
-              reports that the node is not ready, it leaves them as they are.",
-        fix: "Check kube-controller-manager.",
-        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#condition",
-        check: Check::Node(ready_on_dead),
-    },
-    Rule {
-        id: "NL-POD-005",
-        severity: Severity::Info,
-        sources: &[Source::Nodes, Source::Pods],
-        title: "pods are Pending because no node can take them",
-        why: "Each node is cordoned, not ready, tainted, full, or excluded by the pod's own \
-              selectors. This check ignores volumes, spread constraints and other pods, which can \
-              only exclude more nodes.",
-        fix: "Uncordon or repair the nodes that the message counts, add a suitable node, or \
-              change the pods' requirements.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/",
-        check: Check::All(waiting),
-    },
-    Rule {
-        id: "NL-POD-006",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
-        title: "a ready node does not start its pods",
-        why: "The kubelet has accepted the pods but cannot make their sandboxes: the container \
-              runtime or the network plugin fails, or their volumes are not there. The node stays \
-              Ready, so the scheduler sends it more pods.",
-        fix: "Read the pods' events (kubectl describe pod): FailedCreatePodSandBox names the \
-              runtime's or the network plugin's error, FailedMount the volume. Cordon the node \
-              if it starts no pod at all.",
-        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-has-network",
-        check: Check::Node(not_starting),
-    },
-    Rule {
-        id: "NL-POD-007",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::Pods],
-        title: "a static pod does not run",
-        why: "Static pods are the node's own services, on many clusters the control plane. The \
-              kubelet starts them from files on the machine, and nothing moves them to another \
-              node.",
-        fix: "Read the pod's events and logs, then correct its file in the kubelet's staticPodPath \
-              or the image that it names.",
-        link: "https://kubernetes.io/docs/tasks/configure-pod-container/static-pod/",
-        check: Check::All(static_not_ready),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-POD-001" Error [Nodes, Pods] Cluster(on_missing_node),
+    "NL-POD-002" Warning [Nodes, Pods] All(not_stopping),
+    "NL-POD-004" Warning [Nodes, Pods] Node(ready_on_dead),
+    "NL-POD-005" Info [Nodes, Pods] All(waiting),
+    "NL-POD-006" Warning [Nodes, Pods] Node(not_starting),
+    "NL-POD-007" Error [Nodes, Pods] All(static_not_ready),
+};
 
 fn on_missing_node(context: &Context<'_>, findings: &mut Findings<'_>) {
     for pod in &context.snapshot.pods {

@@ -5,95 +5,21 @@ use std::net::IpAddr;
 
 use crate::context::is_lost;
 use crate::pools::most_common;
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
+use crate::rule::rules;
+use crate::{Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::machine::{Class, NodeMachine};
 use nodelife_core::object::Node;
-use nodelife_core::snapshot::Source;
 use nodelife_core::taint::UNINITIALIZED;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-REG-001",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "several nodes report the same machine ID",
-        why: "The machines were cloned together with their /etc/machine-id. DHCP leases, journals \
-              and agents that use the machine ID as a key treat them as one machine.",
-        fix: "Remove /etc/machine-id from the image and run systemd-machine-id-setup on each machine.",
-        link: "https://www.freedesktop.org/software/systemd/man/latest/machine-id.html",
-        check: Check::All(same_machine_id),
-    },
-    Rule {
-        id: "NL-REG-002",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "several nodes report the same system UUID",
-        why: "The firmware assigns the same UUID to several machines, or the machines are clones. \
-              Cloud providers and storage drivers that identify machines by this UUID confuse \
-              them.",
-        fix: "Give each virtual machine its own SMBIOS UUID.",
-        link: "https://kubernetes.io/docs/reference/node/node-status/#info",
-        check: Check::All(same_system_uuid),
-    },
-    Rule {
-        id: "NL-REG-003",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "several nodes refer to the same cloud machine",
-        why: "Two Node objects with the same providerID represent one machine. Usually the older \
-              one was left over when the machine was renamed. The cloud controller acts on both.",
-        fix: "Delete the Node object whose kubelet no longer runs.",
-        link: "https://kubernetes.io/docs/concepts/architecture/cloud-controller/",
-        check: Check::All(same_provider_id),
-    },
-    Rule {
-        id: "NL-REG-004",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "several nodes have the same internal address",
-        why: "The API server contacts the kubelet of the wrong node: logs, exec and network \
-              routes go to the wrong machine.",
-        fix: "Delete the stale Node object, or give each machine its own address.",
-        link: "https://kubernetes.io/docs/reference/node/node-status/#addresses",
-        check: Check::All(same_address),
-    },
-    Rule {
-        id: "NL-REG-008",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the cloud controller does not manage the node",
-        why: "The node still has the uninitialized taint, or has no providerID or one of another \
-              provider than most nodes. While it has the taint, only DaemonSet pods are scheduled \
-              there; without its providerID the cloud controller cannot find the machine, so it \
-              does not delete the Node object with it.",
-        fix: "Check the cloud controller manager, and whether something else, such as the \
-              kubelet's --provider-id, sets the providerID.",
-        link: "https://kubernetes.io/docs/concepts/architecture/cloud-controller/",
-        check: Check::All(uninitialized),
-    },
-    Rule {
-        id: "NL-REG-009",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::Leases, Source::Clock],
-        title: "a kubelet runs without a Node object",
-        why: "The kubelet renews its lease, but the Node object was deleted. A kubelet registers \
-              its node only at startup, so the node does not come back until the kubelet \
-              restarts.",
-        fix: "Restart the kubelet on that machine.",
-        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#self-registration-of-nodes",
-        check: Check::Cluster(no_node),
-    },
-    Rule {
-        id: "NL-REG-013",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "the kubelet has never posted the node's status",
-        why: "A person or a cloud controller created the Node object, but no kubelet has used it.",
-        fix: "Check the kubelet on the machine, or delete the Node object.",
-        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#self-registration-of-nodes",
-        check: Check::Node(never_posted),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-REG-001" Warning [Nodes] All(same_machine_id),
+    "NL-REG-002" Error [Nodes] All(same_system_uuid),
+    "NL-REG-003" Error [Nodes] All(same_provider_id),
+    "NL-REG-004" Error [Nodes] All(same_address),
+    "NL-REG-008" Warning [Nodes] All(uninitialized),
+    "NL-REG-009" Error [Nodes, Leases, Clock] Cluster(no_node),
+    "NL-REG-013" Error [Nodes] Node(never_posted),
+};
 
 /// Whether the nodes are one machine that was registered again under another name: all but one are
 /// silent, and the identities of the operating system and its address are the same.

@@ -1,82 +1,21 @@
 //! SHD: graceful shutdowns, and nodes that shut down without one.
 
 use crate::context::claims;
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement};
+use crate::rule::rules;
+use crate::{Context, Fact, FindingBuilder, Findings, Rule, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::object::{Node, SYSTEM_CRITICAL};
 use nodelife_core::shutdown;
-use nodelife_core::snapshot::Source;
 use nodelife_core::taint::OUT_OF_SERVICE;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-SHD-001",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "graceful node shutdown is disabled",
-        why: "When the machine shuts down, the init system kills all pods within seconds, \
-              regardless of their grace periods.",
-        fix: "Set shutdownGracePeriod and shutdownGracePeriodCriticalPods.",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#graceful-node-shutdown",
-        check: Check::Configuration(off),
-    },
-    Rule {
-        id: "NL-SHD-003",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods, Source::KubeletConfigs],
-        title: "a node shutdown kills pods before their grace period ends",
-        why: "Their grace period is longer than the time of their shutdown group, so they cannot \
-              shut down completely.",
-        fix: "Raise the group's seconds, or shorten the pods' grace periods. Run `kubectl \
-              nodelife explain shutdown` to see all groups.",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
-        check: Check::Node(cut_short),
-    },
-    Rule {
-        id: "NL-SHD-005",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods, Source::KubeletConfigs],
-        title: "a shutdown stops a system DaemonSet too early",
-        why: "Its priority is below 2000000000, so it stops before or together with the workloads \
-              that need it. Their volumes can then no longer be unmounted.",
-        fix: "Set priorityClassName: system-node-critical.",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#pod-priority-graceful-node-shutdown",
-        check: Check::All(early_driver),
-    },
-    Rule {
-        id: "NL-SHD-006",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "a running node has the out-of-service taint",
-        why: "As soon as the node is not ready, even briefly, its pods are deleted and its \
-              volumes are detached by force.",
-        fix: "Remove the taint: kubectl nodelife rescue NAME",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
-        check: Check::Node(forgotten_taint),
-    },
-    Rule {
-        id: "NL-SHD-007",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
-        title: "pods with volumes are stuck on a dead node",
-        why: "They are being deleted, but no kubelet confirms it. Their volumes stay attached, \
-              and StatefulSets do not replace them.",
-        fix: "See whether the machine is off. If it is: kubectl nodelife rescue NAME",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
-        check: Check::Node(stuck),
-    },
-    Rule {
-        id: "NL-SHD-009",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "a shutdown takes longer than the spot machine's termination notice",
-        why: "The cloud provider stops the machine before the kubelet has terminated the pods.",
-        fix: "Keep the sum of all groups below the notice period: 120 s on AWS, 30 s on Google \
-              Cloud and Azure.",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
-        check: Check::Node(spot),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-SHD-001" Warning [Nodes, KubeletConfigs] Configuration(off),
+    "NL-SHD-003" Warning [Nodes, Pods, KubeletConfigs] Node(cut_short),
+    "NL-SHD-005" Warning [Nodes, Pods, KubeletConfigs] All(early_driver),
+    "NL-SHD-006" Error [Nodes] Node(forgotten_taint),
+    "NL-SHD-007" Warning [Nodes, Pods] Node(stuck),
+    "NL-SHD-009" Warning [Nodes, KubeletConfigs] Node(spot),
+};
 
 fn off(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     shutdown::groups(config)

@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use super::{CHECK_CONTROLLER, version};
 use crate::context::belongs_to_node;
 use crate::maintenance::is_scheduled;
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
+use crate::rule::rules;
+use crate::{Context, Fact, FindingBuilder, Findings, Rule};
 use nodelife_core::machine::NodeMachine;
 use nodelife_core::object::{Node, NodeCondition, Taint};
 use nodelife_core::snapshot::Source;
@@ -16,107 +17,19 @@ use nodelife_core::taint::{
 use nodelife_core::text::Str;
 use nodelife_core::zone::waits_for_taint;
 
-const LINK: &str = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-nodes-by-condition";
-
 /// The controller taints within seconds; after half a minute the state is not transient.
 const SETTLED: i64 = 30;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-TNT-001",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "a condition requires a taint that is missing",
-        why: "The node lifecycle controller adds a NoSchedule taint as soon as the condition \
-              changes. If the taint is missing, the controller is down or may not update nodes, \
-              and pods are still scheduled to the node.",
-        fix: "Check kube-controller-manager: does it run, is it the leader, and is \
-              node-lifecycle-controller enabled?",
-        link: LINK,
-        check: Check::EachNode(taint_missing),
-    },
-    Rule {
-        id: "NL-TNT-002",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "a condition taint is present without its condition",
-        why: "The node lifecycle controller removes this taint when the condition ends. A taint \
-              that remains was added by hand, or the controller is down. No pods are scheduled to \
-              the node, and with NoExecute its pods are deleted.",
-        fix: "Remove the taint. If it comes back, find the component that adds it.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-nodes-by-condition",
-        check: Check::EachNode(taint_left),
-    },
-    Rule {
-        id: "NL-TNT-003",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the node is not ready, but its pods are not evicted",
-        why: "The node has no NoExecute taint: its zone is so disrupted that the controller has \
-              slowed down or stopped evictions, or kube-controller-manager does not do its work.",
-        fix: "Run `kubectl nodelife explain zones`. If the node is permanently gone, delete it.",
-        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
-        check: Check::Node(not_evicted),
-    },
-    Rule {
-        id: "NL-TNT-005",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the node's cordon and its taint disagree",
-        why: "The controller keeps spec.unschedulable and the taint \
-              node.kubernetes.io/unschedulable in sync. If only one is set, the controller is \
-              down, or someone edited the taint.",
-        fix: "Cordon or uncordon the node again.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: Check::Node(half_cordon),
-    },
-    Rule {
-        id: "NL-TNT-006",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods, Source::AllPods],
-        title: "no workload tolerates the node's taint",
-        why: "Only pods that tolerate the taint can run there, and no pod does. The node stays \
-              empty.",
-        fix: "Remove the taint, or add a matching toleration to the workloads that need this node.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: Check::EachNode(wasted),
-    },
-    Rule {
-        id: "NL-TNT-009",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the cloud provider reports that the machine is shut down",
-        why: "The Node object exists as long as the stopped machine exists. Its pods cannot \
-              restart, and its volumes stay attached.",
-        fix: "Start the machine, or delete it in the cloud.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: Check::Node(shut_down),
-    },
-    Rule {
-        id: "NL-TNT-011",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the removal of the node was started but does not finish",
-        why: "The autoscaler's taint keeps new pods away, so the node costs money without being \
-              used. A Node that is being deleted stays until its finalizers are gone.",
-        fix: "Read the log of the autoscaler, or of the controller that set the finalizer. Usually \
-              a budget or an annotation blocks the drain.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: Check::EachNode(stuck_scale_down),
-    },
-    Rule {
-        id: "NL-TNT-012",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "an agent has not opened the node to pods",
-        why: "The node starts with a taint that an agent or a NodeReadinessRule removes when \
-              network, storage or devices work. As long as it is there, only pods that tolerate \
-              it run on the node.",
-        fix: "Read the agent's log on this node, or the conditions that the rule waits for.",
-        link: "https://kubernetes.io/blog/2026/02/03/introducing-node-readiness-controller",
-        check: Check::EachNode(not_opened),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-TNT-001" Error [Nodes] EachNode(taint_missing),
+    "NL-TNT-002" Error [Nodes] EachNode(taint_left),
+    "NL-TNT-003" Warning [Nodes] Node(not_evicted),
+    "NL-TNT-005" Warning [Nodes] Node(half_cordon),
+    "NL-TNT-006" Warning [Nodes, Pods, AllPods] EachNode(wasted),
+    "NL-TNT-009" Warning [Nodes] Node(shut_down),
+    "NL-TNT-011" Warning [Nodes] EachNode(stuck_scale_down),
+    "NL-TNT-012" Warning [Nodes] EachNode(not_opened),
+};
 
 /// Conditions that contradict their taint, which is there or missing, and since how many seconds
 /// they do; absent: since always.

@@ -4,77 +4,23 @@ use std::collections::BTreeMap;
 
 use crate::context::claims;
 use crate::owners::{Owner, is_system_critical};
-use crate::{Check, Context, Fact, Findings, Rule, Severity, Statement};
+use crate::rule::rules;
+use crate::{Context, Fact, Findings, Rule, Severity, Statement};
 use nodelife_core::object::{Pod, Toleration};
-use nodelife_core::snapshot::Source;
 use nodelife_core::taint::{
     NOT_READY, UNREACHABLE, UNSCHEDULABLE, no_execute, suppresses_default, toleration_time,
 };
 
-const LINK: &str = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions";
-
 /// Taints of a dead node.
 const DEAD: [&str; 2] = [NOT_READY, UNREACHABLE];
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-TOL-001",
-        severity: Severity::Warning,
-        sources: &[Source::Pods],
-        title: "pods stay on a dead node forever",
-        why: "They tolerate the not-ready or unreachable taint without a time limit. When their \
-              node dies, they are never deleted, so nothing replaces them.",
-        fix: "Set tolerationSeconds, or remove the toleration: the API server then adds 300 s.",
-        link: LINK,
-        check: Check::All(for_ever),
-    },
-    Rule {
-        id: "NL-TOL-003",
-        severity: Severity::Info,
-        sources: &[Source::Pods],
-        title: "pods do not tolerate the taints of a dead node",
-        why: "They were created while the admission plugin DefaultTolerationSeconds was disabled. \
-              They are deleted as soon as their node is not ready.",
-        fix: "Enable the plugin, or use nodelife's webhook.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
-        check: Check::All(without_default),
-    },
-    Rule {
-        id: "NL-TOL-004",
-        severity: Severity::Warning,
-        sources: &[Source::Pods],
-        title: "the toleration time does not fit the workload",
-        why: "A stateless workload lacks its replicas for as long as they tolerate a dead node. A \
-              database that tolerates only seconds moves at every short network failure.",
-        fix: "For stateless workloads, use 30 to 300 s. For workloads with volumes, use several \
-              minutes.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
-        check: Check::All(odd_time),
-    },
-    Rule {
-        id: "NL-TOL-006",
-        severity: Severity::Error,
-        sources: &[Source::Pods],
-        title: "a toleration suppresses the default but matches no taint",
-        why: "The API server adds the default of 300 s unless a toleration has the same key and \
-              effect. It ignores operator and value, but evictions do not: these pods are deleted \
-              as soon as their node is not ready.",
-        fix: "Use operator: Exists without a value.",
-        link: LINK,
-        check: Check::All(void),
-    },
-    Rule {
-        id: "NL-TOL-011",
-        severity: Severity::Warning,
-        sources: &[Source::Pods],
-        title: "pods can be scheduled to cordoned nodes",
-        why: "They explicitly tolerate node.kubernetes.io/unschedulable. A drain never finishes, \
-              because the scheduler places them on the node again.",
-        fix: "Remove the toleration. DaemonSet pods get it automatically.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: Check::All(on_cordoned),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-TOL-001" Warning [Pods] All(for_ever),
+    "NL-TOL-003" Info [Pods] All(without_default),
+    "NL-TOL-004" Warning [Pods] All(odd_time),
+    "NL-TOL-006" Error [Pods] All(void),
+    "NL-TOL-011" Warning [Pods] All(on_cordoned),
+};
 
 fn time(tolerations: &[Toleration], key: &str) -> Option<i64> {
     toleration_time(&[no_execute(key)], tolerations)

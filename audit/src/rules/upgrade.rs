@@ -7,100 +7,22 @@ use serde_json::{Map, Value};
 use super::{component, event, version};
 use crate::kubelet_config::found;
 use crate::kubelet_start::{self, Cgroups, Judgement, Refusal, Target};
-use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity, Statement};
+use crate::rule::rules;
+use crate::{Context, FindingBuilder, Findings, Rule, Statement};
 use nodelife_core::allocatable::{KubeletConfiguration, refusals_of_files};
 use nodelife_core::machine::{Class, NodeMachine};
 use nodelife_core::object::Node;
-use nodelife_core::snapshot::Source;
 use nodelife_core::version::Version;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-UPG-001",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the new kubelet refuses a feature gate",
-        why: "Kubernetes removes a feature gate some releases after its feature has settled. A \
-              kubelet does not start with a feature gate that it does not know, or that is locked \
-              to the other value.",
-        fix: "Remove the gate from featureGates before the upgrade.",
-        link: "https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates-removed/",
-        check: Check::Target(|context, target, findings| {
-            let is_gate = |refusal: &Refusal| matches!(refusal, Refusal::Gate(..));
-            refused(context, target, findings, is_gate);
-        }),
-    },
-    Rule {
-        id: "NL-UPG-002",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the new kubelet refuses its configuration",
-        why: "Each version validates its configuration in its own way. With a value that its \
-              validation refuses, the kubelet does not start, and the node becomes NotReady.",
-        fix: "Correct the field before the upgrade.",
-        link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
-        check: Check::Target(|context, target, findings| {
-            let is_value = |refusal: &Refusal| matches!(refusal, Refusal::Value(_));
-            refused(context, target, findings, is_value);
-        }),
-    },
-    Rule {
-        id: "NL-UPG-003",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the new kubelet ignores a field of its configuration",
-        why: "The kubelet starts, and logs that it decodes leniently. What the field was meant to \
-              change does not change.",
-        fix: "Remove the field, or use the field that replaced it.",
-        link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
-        check: Check::Target(ignored),
-    },
-    Rule {
-        id: "NL-UPG-004",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::Events],
-        title: "the new kubelet does not start on cgroup v1",
-        why: "From 1.35 on failCgroupV1 is true by default.",
-        fix: "Boot the machine with cgroup v2. Until then, set failCgroupV1: false.",
-        link: "https://kubernetes.io/docs/concepts/architecture/cgroups/",
-        check: Check::Target(cgroup_v1),
-    },
-    Rule {
-        id: "NL-UPG-005",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "the new kubelet does not support the container runtime",
-        why: "1.35 is the last version that supports containerd 1.x.",
-        fix: "Upgrade the container runtime before the kubelet.",
-        link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/",
-        check: Check::Target(runtime),
-    },
-    Rule {
-        id: "NL-UPG-006",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "the kubelet's version does not fit a control plane of the new version",
-        why: "An API server supports kubelets of its own and the three previous minor versions, \
-              and none that is newer.",
-        fix: "Upgrade older kubelets before the control plane. Do not downgrade the control plane \
-              below its kubelets.",
-        link: "https://kubernetes.io/releases/version-skew-policy/",
-        check: Check::Target(skew),
-    },
-    Rule {
-        id: "NL-UPG-008",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::Pods],
-        title: "a component's version does not fit a control plane of the new version",
-        why: "An API server supports kube-proxy of its own and the three previous minor versions, \
-              and kube-controller-manager, kube-scheduler and other API servers of its own and the \
-              previous one. None may be newer. The version is that of the image's tag, in \
-              kube-system.",
-        fix: "Upgrade the component before the control plane.",
-        link: "https://kubernetes.io/releases/version-skew-policy/",
-        check: Check::Target(component::skew),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-UPG-001" Error [Nodes, KubeletConfigs] Target(refused_gates),
+    "NL-UPG-002" Error [Nodes, KubeletConfigs] Target(refused_values),
+    "NL-UPG-003" Warning [Nodes, KubeletConfigs] Target(ignored),
+    "NL-UPG-004" Error [Nodes, Events] Target(cgroup_v1),
+    "NL-UPG-005" Error [Nodes] Target(runtime),
+    "NL-UPG-006" Error [Nodes] Target(skew),
+    "NL-UPG-008" Error [Nodes, Pods] Target(component::skew),
+};
 
 /// Judges each configuration of a kubelet that the target would replace. Equal configurations
 /// are judged once.
@@ -179,6 +101,16 @@ fn report(
             ));
         }
     }
+}
+
+fn refused_gates(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
+    let is_gate = |refusal: &Refusal| matches!(refusal, Refusal::Gate(..));
+    refused(context, target, findings, is_gate);
+}
+
+fn refused_values(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
+    let is_value = |refusal: &Refusal| matches!(refusal, Refusal::Value(_));
+    refused(context, target, findings, is_value);
 }
 
 fn refused(

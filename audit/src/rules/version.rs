@@ -4,108 +4,25 @@ use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity, Statement, pools};
+use crate::rule::rules;
+use crate::{Context, Fact, FindingBuilder, Findings, Rule, Statement, pools};
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::allocatable::provider::Provider;
 use nodelife_core::format::join;
 use nodelife_core::machine::{Class, NodeMachine};
 use nodelife_core::object::Node;
-use nodelife_core::snapshot::Source;
 use nodelife_core::version::Version;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-VER-001",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "the kubelet's version is not supported by the API server",
-        why: "A kubelet may be up to three minor versions older than the API server, but not \
-              newer. Other combinations are untested, and the API server or the kubelet may \
-              silently drop fields.",
-        fix: "Upgrade the node, or the control plane first.",
-        link: "https://kubernetes.io/releases/version-skew-policy/",
-        check: Check::Node(skew),
-    },
-    Rule {
-        id: "NL-VER-002",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the pool's kubelets have different versions",
-        why: "An upgrade is incomplete, or the nodes were created from different images. Pods \
-              behave differently depending on their node.",
-        fix: "Finish the upgrade of the pool.",
-        link: "https://kubernetes.io/releases/version-skew-policy/",
-        check: Check::All(mixed),
-    },
-    Rule {
-        id: "NL-VER-003",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the kubelet's version no longer receives fixes",
-        why: "The Kubernetes project supports a minor version for fourteen months. Later \
-              vulnerabilities stay unfixed, unless your provider fixes them.",
-        fix: "Upgrade the node, after the control plane.",
-        link: "https://kubernetes.io/releases/patch-releases/",
-        check: Check::Machine(unsupported),
-    },
-    Rule {
-        id: "NL-VER-004",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the container runtime is outdated",
-        why: "Kubernetes 1.24 removed dockershim, kubelets from 1.36 on do not support containerd \
-              1.x, and versions of containerd receive no fixes after their last day.",
-        fix: "Migrate the node to containerd 2.x or CRI-O.",
-        link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/",
-        check: Check::Machine(runtime),
-    },
-    Rule {
-        id: "NL-VER-005",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the kernel is too old",
-        why: "kubeadm 1.32 and later refuse kernels older than 4.19, because features of cgroup \
-              v2 that the kubelet uses are missing. Kernels of RHEL 8 contain them.",
-        fix: "Upgrade the operating system.",
-        link: "https://kubernetes.io/docs/reference/node/kernel-version-requirements/",
-        check: Check::Machine(kernel),
-    },
-    Rule {
-        id: "NL-VER-007",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet is configured to run on cgroup v1",
-        why: "Only cgroup v1 needs failCgroupV1: false. Kubelets from 1.35 on refuse cgroup v1 by \
-              default, and Kubernetes will remove its support.",
-        fix: "Boot the machine with cgroup v2, and remove the setting.",
-        link: "https://kubernetes.io/docs/concepts/architecture/cgroups/",
-        check: Check::Configuration(cgroup_v1),
-    },
-    Rule {
-        id: "NL-VER-008",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet will not restart on a machine with swap",
-        why: "The machine has swap, and failSwapOn is true. The kubelet checks this only at \
-              startup: it runs until the next restart or upgrade, and then does not start.",
-        fix: "Disable swap permanently (/etc/fstab, systemd), or set failSwapOn: false together \
-              with memorySwap.swapBehavior.",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/swap-memory-management/",
-        check: Check::Node(swap),
-    },
-    Rule {
-        id: "NL-VER-010",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet and systemd both manage cgroups",
-        why: "The kubelet uses the cgroupfs driver on a systemd distribution. Under resource \
-              pressure, the two managers see different states and the node becomes unstable.",
-        fix: "If systemd is the machine's init, set cgroupDriver: systemd in the kubelet and in \
-              the container runtime.",
-        link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/#cgroup-drivers",
-        check: Check::Configuration(two_managers),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-VER-001" Error [Nodes] Node(skew),
+    "NL-VER-002" Warning [Nodes] All(mixed),
+    "NL-VER-003" Warning [Nodes] Machine(unsupported),
+    "NL-VER-004" Warning [Nodes] Machine(runtime),
+    "NL-VER-005" Warning [Nodes] Machine(kernel),
+    "NL-VER-007" Error [Nodes, KubeletConfigs] Configuration(cgroup_v1),
+    "NL-VER-008" Warning [Nodes, KubeletConfigs] Node(swap),
+    "NL-VER-010" Warning [Nodes, KubeletConfigs] Configuration(two_managers),
+};
 
 pub(super) fn kubelet(node: &Node) -> Option<Version> {
     Version::parse(&node.status.node_info.kubelet_version)

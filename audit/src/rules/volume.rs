@@ -2,44 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
+use crate::rule::rules;
+use crate::{Context, Fact, FindingBuilder, Findings, Rule};
 use nodelife_core::object::{PersistentVolume, VolumeAttachment};
-use nodelife_core::snapshot::Source;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-VOL-001",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::VolumeAttachments],
-        title: "a volume is attached to a node that does not exist",
-        why: "Nothing detaches it, and pods that need it cannot start on other nodes.",
-        fix: "If the machine no longer exists, delete the VolumeAttachment. Then check the \
-              attach-detach controller.",
-        link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
-        check: Check::Cluster(gone_node),
-    },
-    Rule {
-        id: "NL-VOL-002",
-        severity: Severity::Warning,
-        sources: &[Source::VolumeAttachments],
-        title: "a volume cannot be detached",
-        why: "The VolumeAttachment waits for the driver. Pods that need the volume wait too.",
-        fix: "Read the driver's error and the CSI controller's log.",
-        link: "https://kubernetes.io/docs/concepts/storage/volumes/#csi",
-        check: Check::All(stuck_detach),
-    },
-    Rule {
-        id: "NL-VOL-005",
-        severity: Severity::Error,
-        sources: &[Source::Volumes, Source::VolumeAttachments],
-        title: "a ReadWriteOnce volume is attached to two nodes",
-        why: "If two nodes write to the same file system, they corrupt it. Otherwise, the second \
-              attachment never completes.",
-        fix: "Find the node that no longer exists, and delete its VolumeAttachment.",
-        link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes",
-        check: Check::All(twice),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-VOL-001" Error [Nodes, VolumeAttachments] Cluster(gone_node),
+    "NL-VOL-002" Warning [VolumeAttachments] All(stuck_detach),
+    "NL-VOL-005" Error [Volumes, VolumeAttachments] All(twice),
+};
 
 fn attachments<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a VolumeAttachment> + use<'a> {
     context.snapshot.volume_attachments.iter().flatten()

@@ -1,58 +1,18 @@
 //! ZON: health of zones.
 
 use crate::context::is_open;
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
+use crate::rule::rules;
+use crate::{Context, Fact, FindingBuilder, Findings, Rule};
 use nodelife_core::format;
 use nodelife_core::object::Node;
-use nodelife_core::snapshot::Source;
 use nodelife_core::zone::{ZoneState, failures_to_partial};
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-ZON-001",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "a zone is disrupted",
-        why: "So many nodes are not ready that the node lifecycle controller considers the whole \
-              zone faulty and changes its eviction rate there.",
-        fix: "Find the common cause: network, load balancer of the API server, storage. Run \
-              `kubectl nodelife explain zones` to see rates and times.",
-        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
-        check: Check::Cluster(disrupted),
-    },
-    Rule {
-        id: "NL-ZON-002",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "every zone is in full disruption",
-        why: "The controller assumes that it has lost its own connection. It removes the \
-              NoExecute taints once and evicts no pods until a node reports again.",
-        fix: "Check the connection from the nodes to the API server, not the nodes themselves.",
-        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
-        check: Check::Cluster(all_down),
-    },
-    Rule {
-        id: "NL-ZON-004",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "one more failure stops all evictions in the zone",
-        why: "In a partially disrupted zone with at most 50 nodes, the eviction rate is 0: the \
-              pods of its dead nodes are not evicted.",
-        fix: "Restore the failed nodes, or delete those that no longer exist.",
-        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
-        check: Check::Cluster(next_stops),
-    },
-    Rule {
-        id: "NL-ZON-006",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::Volumes],
-        title: "a volume's zone has no available node",
-        why: "Pods that use this volume cannot run anywhere else.",
-        fix: "Add a node to that zone.",
-        link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/#storage-access-for-zones",
-        check: Check::Cluster(stranded),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-ZON-001" Error [Nodes] Cluster(disrupted),
+    "NL-ZON-002" Error [Nodes] Cluster(all_down),
+    "NL-ZON-004" Warning [Nodes] Cluster(next_stops),
+    "NL-ZON-006" Error [Nodes, Volumes] Cluster(stranded),
+};
 
 fn disrupted(context: &Context<'_>, findings: &mut Findings<'_>) {
     for zone in context.zones.known() {

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Ids of rules, with their titles.
 pub(super) fn rules() -> Vec<CompletionCandidate> {
     nodelife_audit::all()
-        .map(|rule| CompletionCandidate::new(rule.id).help(Some(rule.title.into())))
+        .map(|rule| CompletionCandidate::new(rule.id).help(Some(rule.title().into())))
         .collect()
 }
 

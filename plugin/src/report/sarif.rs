@@ -74,13 +74,13 @@ pub(super) fn write(
 fn descriptor(rule: &Rule) -> Value {
     json!({
         "id": rule.id,
-        "shortDescription": { "text": rule.title },
-        "fullDescription": { "text": rule.why },
+        "shortDescription": { "text": rule.title() },
+        "fullDescription": { "text": rule.why() },
         "help": {
-            "text": format!("{}\n\n{}", rule.why, rule.fix),
-            "markdown": format!("{}\n\n**Fix:** {}", rule.why, rule.fix),
+            "text": format!("{}\n\n{}", rule.why(), rule.fix()),
+            "markdown": format!("{}\n\n**Fix:** {}", rule.why(), rule.fix()),
         },
-        "helpUri": rule.link,
+        "helpUri": rule.link(),
         "defaultConfiguration": { "level": level(rule.severity) },
         "properties": properties(rule),
     })

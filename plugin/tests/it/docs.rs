@@ -33,33 +33,27 @@ fn the_catalogue_of_rules_is_that_of_the_definitions() {
     let rules: Vec<Value> =
         serde_json::from_str(&stdout(&["explain", "--list", "-o", "json"], 0)).unwrap();
     let mut page = String::from(
-        "# Rules\n\nAll rules of `kubectl nodelife audit`, with the texts of `kubectl nodelife explain \
-         RULE`. Generated from the definitions in `audit/src/rules/`; a test checks that this \
-         page is up to date.\n",
+        "# Rules\n\nAll rules of `kubectl nodelife audit`. The page of a rule has the texts of `kubectl \
+         nodelife explain RULE`. A test keeps this list up to date with `audit/src/rules/`.\n",
     );
     let mut group = "";
     for rule in &rules {
         let text = |field: &str| rule[field].as_str().unwrap();
         if group != text("group") {
             group = text("group");
-            write!(page, "\n## {group}\n").unwrap();
+            write!(
+                page,
+                "\n## {group}\n\n| rule | severity | fault | reads |\n|---|---|---|---|\n"
+            )
+            .unwrap();
         }
-        let needs: Vec<&str> = rule["needs"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|n| n.as_str().unwrap())
-            .collect();
-        write!(
+        let needs = rule["needs"].as_array().unwrap().iter();
+        let needs: Vec<&str> = needs.map(|need| need.as_str().unwrap()).collect();
+        let (id, severity, title) = (text("id"), text("severity"), text("title"));
+        let needs = needs.join(", ");
+        writeln!(
             page,
-            "\n### {}: {}\n\n{}. Reads {}.\n\n{}\n\nFix: {}\n\n[More]({})\n",
-            text("id"),
-            text("title"),
-            text("severity"),
-            needs.join(", "),
-            text("why"),
-            text("fix"),
-            text("link"),
+            "| [{id}](rules/{id}.md) | {severity} | {title} | {needs} |"
         )
         .unwrap();
     }
@@ -131,8 +125,10 @@ fn shown(page: &str) -> impl Iterator<Item = &str> {
 
 /// The pages for people.
 fn pages() -> Vec<PathBuf> {
-    let entries = fs::read_dir(root().join("docs")).unwrap();
-    let mut pages: Vec<PathBuf> = entries
+    let folders = ["docs", "docs/rules"].map(|folder| fs::read_dir(root().join(folder)).unwrap());
+    let mut pages: Vec<PathBuf> = folders
+        .into_iter()
+        .flatten()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
         .collect();

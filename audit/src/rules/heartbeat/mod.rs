@@ -9,7 +9,8 @@ use super::shutdown::is_out_of_service;
 use super::taint::{is_before, untainted};
 use crate::context::{LEASE_DURATION, belongs_to_node, is_lost, requested};
 use crate::failure::is_bound;
-use crate::{Check, Context, Fact, FindingBuilder, Findings, Rule, Severity};
+use crate::rule::rules;
+use crate::{Context, Fact, FindingBuilder, Findings, Rule, Severity};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
 use nodelife_core::zone::ZoneKey;
@@ -22,152 +23,20 @@ const JOINING: i64 = 300;
 const POST_STATUS: &str = "Look for failed status updates in the kubelet's log. Possible causes: a \
                            webhook denies them, a permission is missing, or the status is too large.";
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-HB-001",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::Leases, Source::Clock],
-        title: "a Ready node no longer renews its lease",
-        why: "The kubelet renews its lease every 10 s. If the control plane receives neither a \
-              lease renewal nor a status update during the grace period, the node becomes Unknown \
-              and its pods are evicted.",
-        fix: "Check the kubelet on the node: does it run, can it reach the API server, is its \
-              clock correct, and may it update its lease?",
-        link: "https://kubernetes.io/docs/concepts/architecture/leases/#node-heart-beats",
-        check: Check::Node(stale_lease),
-    },
-    Rule {
-        id: "NL-HB-002",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "the control plane has lost contact with the node",
-        why: "The control plane has set Ready to Unknown. Pods are deleted when their toleration \
-              of the unreachable taint expires, and stay Terminating because no kubelet confirms \
-              the deletion.",
-        fix: "Check whether the machine is running. If it is permanently off, delete the Node \
-              object, or run `kubectl nodelife rescue NAME`, so that its volumes can be detached.",
-        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
-        check: Check::Node(unknown),
-    },
-    Rule {
-        id: "NL-HB-003",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "the kubelet reports that the node is not ready",
-        why: "No pods are scheduled to the node. Its pods are deleted when their toleration of the \
-              not-ready taint expires. Until then those that are Ready stay so, and Services send \
-              traffic to them.",
-        fix: "Read the condition's message. It names the failing component: network plugin, \
-              container runtime, PLEG or a shutdown.",
-        link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
-        check: Check::Node(not_ready),
-    },
-    Rule {
-        id: "NL-HB-004",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the node's clock is wrong",
-        why: "Times that the kubelet wrote are far ahead of the API server's clock or of the other \
-              nodes, or behind them although the node is still Ready. The node uses this clock to \
-              validate certificates and tokens and to timestamp logs.",
-        fix: "Run a time service (chrony, systemd-timesyncd) on the node.",
-        link: "https://kubernetes.io/docs/concepts/architecture/leases/",
-        check: Check::All(wrong_clock),
-    },
-    Rule {
-        id: "NL-HB-005",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Leases],
-        title: "the kubelet renews its lease but does not post its status",
-        why: "A current lease is enough for the node to count as healthy. While the kubelet fails \
-              to post its status, the node keeps its old conditions.",
-        fix: POST_STATUS,
-        link: "https://kubernetes.io/docs/reference/node/node-status/",
-        check: Check::Node(status_silent),
-    },
-    Rule {
-        id: "NL-HB-006",
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::Leases],
-        title: "the node has no lease",
-        why: "Without a lease, only status updates count as heartbeats. If nothing changes, the \
-              kubelet posts its status only every 5 minutes, which is much longer than the grace \
-              period.",
-        fix: "Look for 'cannot get resource leases' in the kubelet's log. Its user must be \
-              system:node:NAME in the group system:nodes.",
-        link: "https://kubernetes.io/docs/concepts/architecture/leases/#node-heart-beats",
-        check: Check::Node(no_lease),
-    },
-    Rule {
-        id: "NL-HB-010",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Events],
-        title: "the node alternates between Ready and NotReady",
-        why: "On each change, its pods are removed from Services and added again, and taints are \
-              set and removed. The kubelet, the container runtime or the network is at its limit.",
-        fix: "Read the kubelet's log around these events. Look for PLEG errors, memory pressure \
-              and lease timeouts.",
-        link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
-        check: Check::Node(flapping),
-    },
-    Rule {
-        id: "NL-HB-011",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the node is under pressure",
-        why: "The kubelet evicts pods, regardless of their budgets, until usage is below the \
-              threshold. No new pods are scheduled there.",
-        fix: "Find the pods that use the resource. Raise their requests to their actual usage, or \
-              add capacity.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
-        check: Check::EachNode(pressure),
-    },
-    Rule {
-        id: "NL-HB-012",
-        severity: Severity::Error,
-        sources: &[Source::Nodes],
-        title: "the node's network is not configured",
-        why: "Pods on the node have no route to other pods.",
-        fix: "Check the cloud controller's route controller, or the network plugin.",
-        link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
-        check: Check::Node(no_network),
-    },
-    Rule {
-        id: "NL-HB-013",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "an agent reports a fault of the node",
-        why: "node-problem-detector or the cloud provider's agent found a fault, pressure on a \
-              resource or a setting that a later version does not accept, or an operator gave up \
-              its change of the node. Kubernetes itself does not react to it.",
-        fix: "Read the message. If the fault of a machine is permanent, drain and replace it.",
-        link: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
-        check: Check::EachNode(detector::custom),
-    },
-    Rule {
-        id: "NL-HB-016",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the cloud is going to stop or restart the machine",
-        why: "The provider has announced a reboot, a redeployment, a freeze or the end of a spot \
-              machine. Pods that are still there end without their grace period.",
-        fix: "Drain the node before that time, unless an agent does.",
-        link: "https://learn.microsoft.com/en-us/azure/virtual-machines/linux/scheduled-events",
-        check: Check::Node(detector::scheduled),
-    },
-    Rule {
-        id: "NL-HB-017",
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the server is not a voting member of etcd",
-        why: "k3s and RKE2 report that this server's etcd has left the cluster or has not caught \
-              up. With one more server lost, etcd may have no quorum, and upgrades wait.",
-        fix: "Read the server's log. If it does not rejoin, remove the member and add the server \
-              again.",
-        link: "https://docs.k3s.io/cli/etcd-snapshot",
-        check: Check::Node(detector::etcd),
-    },
-];
+pub(super) const RULES: &[Rule] = rules! {
+    "NL-HB-001" Error [Nodes, Leases, Clock] Node(stale_lease),
+    "NL-HB-002" Error [Nodes] Node(unknown),
+    "NL-HB-003" Error [Nodes] Node(not_ready),
+    "NL-HB-004" Warning [Nodes] All(wrong_clock),
+    "NL-HB-005" Warning [Nodes, Leases] Node(status_silent),
+    "NL-HB-006" Error [Nodes, Leases] Node(no_lease),
+    "NL-HB-010" Warning [Nodes, Events] Node(flapping),
+    "NL-HB-011" Warning [Nodes] EachNode(pressure),
+    "NL-HB-012" Error [Nodes] Node(no_network),
+    "NL-HB-013" Warning [Nodes] EachNode(detector::custom),
+    "NL-HB-016" Warning [Nodes] Node(detector::scheduled),
+    "NL-HB-017" Warning [Nodes] Node(detector::etcd),
+};
 
 /// How long after the last renewal of its lease the kubelet has posted its status: something refuses
 /// the lease alone (permissions, an admission webhook or policy), and the machine runs.

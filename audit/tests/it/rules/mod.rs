@@ -128,12 +128,19 @@ fn every_rule_has_its_fixtures() {
 #[test]
 fn the_texts_of_every_rule_are_there() {
     for rule in nodelife_audit::all() {
-        let texts = [rule.title, rule.why, rule.fix];
+        let texts = [rule.title(), rule.why(), rule.fix()];
         assert!(texts.iter().all(|text| text.len() > 10), "{}", rule.id);
-        assert!(rule.link.starts_with("https://"), "{}", rule.id);
+        assert!(rule.link().starts_with("https://"), "{}", rule.id);
         assert!(!rule.sources.is_empty(), "{}", rule.id);
-        assert!(!rule.title.ends_with('.'), "{}", rule.id);
+        assert!(!rule.title().ends_with('.'), "{}", rule.id);
     }
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/rules");
+    let pages = std::fs::read_dir(folder).unwrap();
+    assert_eq!(
+        pages.count(),
+        nodelife_audit::all().count(),
+        "a page without a rule"
+    );
 }
 
 #[test]

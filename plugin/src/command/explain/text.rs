@@ -32,10 +32,10 @@ impl From<&Rule> for RuleText {
             id: rule.id,
             group: rule.group(),
             severity: rule.severity.as_str(),
-            title: rule.title,
-            why: rule.why,
-            fix: rule.fix,
-            link: rule.link,
+            title: rule.title(),
+            why: rule.why(),
+            fix: rule.fix(),
+            link: rule.link(),
             needs: rule.sources.iter().map(|source| source.noun()).collect(),
         }
     }
@@ -69,7 +69,7 @@ fn write(rule: &Rule, printer: &mut Printer) -> io::Result<()> {
         printer.data(),
         "{} ({colour}{severity}{colour:#}): {}\n",
         rule.id,
-        rule.title
+        rule.title()
     )?;
     let text = RuleText::from(rule);
     let mut table = Table::new([]).with_header(false);
@@ -97,7 +97,7 @@ pub(super) fn list(
             let mut table = table.with_header(!no_headers);
             for rule in rules {
                 let severity = Cell::styled(rule.severity.as_str(), style::severity(rule.severity));
-                table.row([rule.id.into(), severity, rule.title.into()]);
+                table.row([rule.id.into(), severity, rule.title().into()]);
             }
             printer.table(&table)?;
         }

@@ -52,7 +52,7 @@ fn passed(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
         "<details><summary>Checked without a finding: {rules}</summary><ul>"
     )?;
     for rule in passed {
-        writeln!(out, "<li><b>{}</b> {}", rule.id, Escaped(rule.title))?;
+        writeln!(out, "<li><b>{}</b> {}", rule.id, Escaped(rule.title()))?;
     }
     writeln!(out, "</ul></details>")
 }

@@ -72,7 +72,7 @@ fn rule(
         count(findings, "finding"),
     )?;
     if let Some(rule) = nodelife_audit::find(&first.rule) {
-        writeln!(out, "<p class=\"soft\">{}</p>", Escaped(rule.why))?;
+        writeln!(out, "<p class=\"soft\">{}</p>", Escaped(rule.why()))?;
     }
     writeln!(
         out,
