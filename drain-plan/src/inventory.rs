@@ -280,9 +280,8 @@ fn dependents(pod: &Pod, context: InventoryContext<'_>) -> Option<String> {
         let owner = other.metadata.controller();
         owner.is_some_and(|owner| owner.kind == "Pod" && owner.uid == pod.metadata.uid)
     };
-    let pods = context.pods.iter().filter(is_controlled);
-    let names = list(pods.map(|pod| &*pod.metadata.name));
-    (!names.is_empty()).then(|| format!("pods that it controls end with it: {names}"))
+    let names = names(context.pods.iter().filter(is_controlled).copied());
+    (!names.is_empty()).then(|| format!("pods that it controls end with it: {}", list(names)))
 }
 
 /// What follows from the eviction that no budget prevents.
@@ -505,8 +504,15 @@ fn without_scale<'a>(
     let (lasting, ending): (Vec<&Pod>, Vec<&Pod>) = selected
         .filter(|pod| ends_by_itself(pod))
         .partition(|pod| pod.is_terminal() && !expires(pod));
-    let names = |pods: Vec<&'a Pod>| pods.into_iter().map(|pod| &*pod.metadata.name).collect();
     (names(ending), names(lasting))
+}
+
+/// In order: a watch gives the pods in any, and what is told must not change with it.
+fn names<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Vec<&'a str> {
+    let pods = pods.into_iter();
+    let mut names: Vec<&str> = pods.map(|pod| &*pod.metadata.name).collect();
+    names.sort_unstable();
+    names
 }
 
 fn selected<'a>(pod: &'a Pod, key: &BudgetKey, context: InventoryContext<'a>) -> Vec<&'a Pod> {
