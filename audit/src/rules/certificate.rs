@@ -19,9 +19,19 @@ fn no_rotation(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     off.then(|| "rotateCertificates is not set".into())
 }
 
+/// A kubelet that is told of no certificate makes one, and names it in its configuration (`InitializeTLS`,
+/// `cmd/kubelet/app/server.go`, v1.36.3): `kubelet.crt` in `--cert-dir`, by default /var/lib/kubelet/pki.
 fn self_signed(_: &Node, config: &KubeletConfiguration) -> Option<Statement> {
-    let signed = config.server_tls_bootstrap == Some(true) || !config.tls_cert_file.is_empty();
-    (!signed).then(|| "neither serverTLSBootstrap nor tlsCertFile".into())
+    let file = &config.tls_cert_file;
+    if config.server_tls_bootstrap == Some(true) {
+        return None;
+    }
+    if file == "/var/lib/kubelet/pki/kubelet.crt" {
+        let says = "no serverTLSBootstrap, and tlsCertFile {file}, which the kubelet makes itself";
+        return Some(Statement::from(says).with("file", file));
+    }
+    file.is_empty()
+        .then(|| "neither serverTLSBootstrap nor tlsCertFile".into())
 }
 
 fn serving_pending(context: &Context<'_>, findings: &mut Findings<'_>) {

@@ -66,3 +66,18 @@ fn a_node_that_joins_has_no_certificate_to_renew() {
     assert!(fix("system:bootstrap:abcdef").contains(":nodeclient"));
     assert!(fix("system:node:a").contains(":selfnodeclient"));
 }
+
+/// As real kubelets show it, which are told of no certificate.
+#[test]
+fn a_certificate_that_the_kubelet_makes_itself_is_signed_by_nobody() {
+    let mut snapshot = super::cluster::healthy();
+    configure(&mut snapshot, |c| {
+        c.server_tls_bootstrap = None;
+        c.tls_cert_file = "/var/lib/kubelet/pki/kubelet.crt".into();
+    });
+    let now = snapshot.taken_at.unwrap();
+    let audit = nodelife_audit::audit(&snapshot, &nodelife_audit::Selection::default(), now);
+    let mut found = audit.findings.iter();
+    let found = found.find(|found| found.rule == *"NL-CRT-002").unwrap();
+    assert!(found.message.contains("makes itself"), "{found:?}");
+}
