@@ -27,6 +27,7 @@ mod placement;
 pub(crate) mod refusals;
 mod replacements;
 pub(crate) mod reported;
+pub(crate) mod reported_kinds;
 mod rescue;
 pub(crate) mod returning;
 pub(crate) mod selection;

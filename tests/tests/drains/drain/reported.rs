@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::support::{Stderr, TestEnvironment, end, environment_with_node, report, start};
 
 /// Nodes of kwok, for pods of this test alone.
-async fn with_nodes(what: &str, names: &[&str]) -> (TestEnvironment, Vec<String>) {
+pub(super) async fn with_nodes(what: &str, names: &[&str]) -> (TestEnvironment, Vec<String>) {
     let env = TestEnvironment::new(ControlPlane::shared().await, what).await;
     let nodes: Vec<String> = names.iter().map(|name| env.node(name)).collect();
     for node in &nodes {
@@ -32,14 +32,14 @@ async fn with_nodes(what: &str, names: &[&str]) -> (TestEnvironment, Vec<String>
     (env, nodes)
 }
 
-async fn add_node(env: &TestEnvironment, node: &str) {
+pub(super) async fn add_node(env: &TestEnvironment, node: &str) {
     let fixture = NodeFixture::kwok(node).label("pool", &env.namespace.name);
     let client = env.namespace.client();
     fixture.create_schedulable(client).await.unwrap();
 }
 
 /// A Deployment whose pods run on this test's nodes.
-fn deployment(env: &TestEnvironment, name: &str, replicas: u32) -> WorkloadFixture {
+pub(super) fn deployment(env: &TestEnvironment, name: &str, replicas: u32) -> WorkloadFixture {
     let pool = json!({"nodeSelector": {"pool": env.namespace.name}});
     WorkloadFixture::deployment(name, replicas).pod_spec(pool)
 }
@@ -56,7 +56,7 @@ async fn with_only_pod(what: &str, name: &str, budget: BudgetFixture) -> (TestEn
 
 /// Each line is in what the drain said.
 #[track_caller]
-fn said(output: &Output, parts: &[&str]) {
+pub(super) fn said(output: &Output, parts: &[&str]) {
     for part in parts {
         let found = output.stderr.contains(part);
         assert!(found, "{part:?} is not in:\n{}", output.stderr);
@@ -75,7 +75,7 @@ async fn planned(env: &TestEnvironment, node: &str, pod: &str) -> Value {
 
 /// A custom resource of a kind that nodelife does not know, without the subresource scale, as the owner of
 /// others.
-async fn unknown_owner(ns: &TestNamespace, plane: &ControlPlane, name: &str) -> Value {
+pub(super) async fn unknown_owner(ns: &TestNamespace, plane: &ControlPlane, name: &str) -> Value {
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "things.reported.test"},

@@ -104,6 +104,13 @@ run! {
         one_of_two_nodes_that_hold_each_other_is_finished,
         a_budget_that_longhorn_lifts_is_waited_for,
         a_surge_of_a_pod_that_is_bound_to_its_node_changes_nothing;
+    reported_kinds: []
+        a_job_whose_policy_fails_it_is_foretold,
+        a_job_that_survives_its_eviction_is_no_reason_to_warn,
+        the_driver_of_executors_says_what_ends_with_it,
+        the_only_pod_of_a_stateful_set_is_named,
+        the_owner_of_a_budget_is_named_and_waited_for,
+        a_finished_pod_that_a_finalizer_keeps_is_named;
     consequences: []
         the_last_ready_pod_stays_while_a_quota_refuses_replacements,
         a_stateful_set_that_a_quota_refuses_replacements_is_named,
