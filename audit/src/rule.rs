@@ -69,6 +69,19 @@ impl Rule {
         self.text_after("\n\n")
     }
 
+    /// How to see the fault with one's own eyes.
+    pub fn confirm(&self) -> &'static str {
+        self.text_after("\n## Confirm\n\n")
+    }
+
+    /// The commands that show it.
+    pub fn commands(&self) -> impl Iterator<Item = &'static str> {
+        let (_, confirm) = self.page.split_once("\n## Confirm\n").unwrap_or_default();
+        let (confirm, _) = confirm.split_once("\n## ").unwrap_or_default();
+        let mut blocks = confirm.split("\n```").skip(1);
+        blocks.next().unwrap_or_default().lines().skip(1)
+    }
+
     pub fn fix(&self) -> &'static str {
         self.text_after("\n## Fix\n\n")
     }

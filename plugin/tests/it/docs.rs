@@ -33,8 +33,9 @@ fn the_catalogue_of_rules_is_that_of_the_definitions() {
     let rules: Vec<Value> =
         serde_json::from_str(&stdout(&["explain", "--list", "-o", "json"], 0)).unwrap();
     let mut page = String::from(
-        "# Rules\n\nAll rules of `kubectl nodelife audit`. The page of a rule has the texts of `kubectl \
-         nodelife explain RULE`. A test keeps this list up to date with `audit/src/rules/`.\n",
+        "# Rules\n\nAll rules of `kubectl nodelife audit`. The page of a rule tells how to confirm the \
+         fault, what to do, and how to verify that, where `kubectl nodelife audit --rule ID` is not \
+         enough; `kubectl nodelife explain ID` prints it. A test keeps this list up to date with `audit/src/rules/`.\n",
     );
     let mut group = "";
     for rule in &rules {

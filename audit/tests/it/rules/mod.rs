@@ -128,7 +128,7 @@ fn every_rule_has_its_fixtures() {
 #[test]
 fn the_texts_of_every_rule_are_there() {
     for rule in nodelife_audit::all() {
-        let texts = [rule.title(), rule.why(), rule.fix()];
+        let texts = [rule.title(), rule.why(), rule.confirm(), rule.fix()];
         assert!(texts.iter().all(|text| text.len() > 10), "{}", rule.id);
         assert!(rule.link().starts_with("https://"), "{}", rule.id);
         assert!(!rule.sources.is_empty(), "{}", rule.id);

@@ -21,6 +21,8 @@ struct RuleText {
     severity: &'static str,
     title: &'static str,
     why: &'static str,
+    confirm: &'static str,
+    commands: Vec<&'static str>,
     fix: &'static str,
     link: &'static str,
     needs: Vec<&'static str>,
@@ -34,6 +36,8 @@ impl From<&Rule> for RuleText {
             severity: rule.severity.as_str(),
             title: rule.title(),
             why: rule.why(),
+            confirm: rule.confirm(),
+            commands: rule.commands().collect(),
             fix: rule.fix(),
             link: rule.link(),
             needs: rule.sources.iter().map(|source| source.noun()).collect(),
@@ -74,6 +78,7 @@ fn write(rule: &Rule, printer: &mut Printer) -> io::Result<()> {
     let text = RuleText::from(rule);
     let mut table = Table::new([]).with_header(false);
     table.row(["why".into(), text.why.into()]);
+    table.row(["confirm".into(), text.confirm.into()]);
     table.row(["fix".into(), text.fix.into()]);
     table.row(["reads".into(), text.needs.join(", ").into()]);
     table.row(["more".into(), text.link.into()]);
@@ -82,7 +87,14 @@ fn write(rule: &Rule, printer: &mut Printer) -> io::Result<()> {
         rule.id, rule.id
     );
     table.row(["suppress".into(), leave_out.into()]);
-    printer.table(&table)
+    printer.table(&table)?;
+    if !text.commands.is_empty() {
+        writeln!(printer.data(), "\nTo confirm it:")?;
+    }
+    for command in text.commands {
+        writeln!(printer.data(), "  {command}")?;
+    }
+    Ok(())
 }
 
 pub(super) fn list(
