@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -23,6 +26,10 @@ pub struct Policies {
     pub agent_mode: Mode,
     /// The mode of the rule `drainSafety`.
     pub drain_safety: Mode,
+    /// Its modes in single namespaces.
+    pub drain_safety_namespaces: BTreeMap<String, Mode>,
+    /// What it only writes to the audit log.
+    pub drain_safety_exceptions: Vec<DrainSafetyException>,
 }
 
 impl Default for Policies {
@@ -34,6 +41,8 @@ impl Default for Policies {
             agents: Vec::new(),
             agent_mode: Mode::default(),
             drain_safety: Mode::Off,
+            drain_safety_namespaces: BTreeMap::new(),
+            drain_safety_exceptions: Vec::new(),
         }
     }
 }
@@ -59,12 +68,48 @@ impl Policies {
         )
     }
 
+    /// The mode of `drainSafety` for an object, with the exception that decides on it.
+    pub(crate) fn drain_safety_of(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> (Mode, Option<&DrainSafetyException>) {
+        let mode = self.drain_safety_namespaces.get(namespace);
+        let mode = *mode.unwrap_or(&self.drain_safety);
+        let mut exceptions = self.drain_safety_exceptions.iter();
+        let exception = exceptions.find(|one| one.is_of(namespace, name));
+        match exception.filter(|_| mode != Mode::Off) {
+            Some(exception) => (Mode::Audit, Some(exception)),
+            None => (mode, None),
+        }
+    }
+
     pub fn mode(&self, rule: AdmissionRule) -> Mode {
         match rule {
             AdmissionRule::Agents => self.agent_mode,
             AdmissionRule::DrainSafety => self.drain_safety,
             rule => self.node_restriction.mode(rule),
         }
+    }
+}
+
+/// A budget, workload or autoscaler that a drain may have to wait for, for a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DrainSafetyException {
+    pub namespace: String,
+    /// Absent: each object of the namespace.
+    pub name: Option<String>,
+    pub reason: String,
+    /// Its last day, in UTC.
+    pub until: Date,
+}
+
+impl DrainSafetyException {
+    fn is_of(&self, namespace: &str, name: &str) -> bool {
+        let is_named = self.name.as_deref().is_none_or(|own| own == name);
+        let today = || Timestamp::now().to_zoned(TimeZone::UTC).date();
+        is_named && self.namespace == namespace && self.until >= today()
     }
 }
 

@@ -1,15 +1,17 @@
 //! The engine: runs the policies in order, until one denies the request or needs a lookup.
 
-use crate::config::Policies;
+use std::fmt::Write as _;
+
+use crate::config::{DrainSafetyException, Policies};
 use crate::decision::{Decision, Evaluation, Interrupted, Verdict};
 use crate::lookup::{Lookup, LookupResult, Lookups};
 use crate::policy::{agent, drain_safety, node_restriction, tolerations};
 use crate::review::{AdmissionPhase, Request};
-use crate::rule::Mode;
+use crate::rule::{AdmissionRule, Mode};
 
 /// Decides on `request`, from `policies` and the `lookups` so far.
 ///
-/// The result depends only on the arguments. On [`Evaluation::Needs`], call it again with one more
+/// The result depends only on the arguments, and on the day that exceptions end by. On [`Evaluation::Needs`], call it again with one more
 /// result in `lookups`.
 pub fn decide(
     request: &Request<'_>,
@@ -18,21 +20,28 @@ pub fn decide(
     lookups: &Lookups,
 ) -> Evaluation {
     let mut decision = Decision::allow();
+    let (drain_safety, exception) = policies.drain_safety_of(request.namespace(), request.name());
     // A node is not a ServiceAccount, so at most one of the two applies.
     let checked = node_restriction::check(request, &policies.node_restriction, phase, lookups)
         .and_then(|()| match policies.agent_mode {
             Mode::Off => Ok(()),
             _ => agent::check(request, &policies.agents, lookups),
         })
-        .and_then(|()| match policies.drain_safety {
+        .and_then(|()| match drain_safety {
             Mode::Off => Ok(()),
             _ => drain_safety::check(request, lookups),
         });
     match checked {
         Ok(()) => {}
         Err(Interrupted::Needs(lookup)) => return Evaluation::Needs(lookup),
-        Err(Interrupted::Denied(denial)) => {
-            let mode = policies.mode(denial.rule);
+        Err(Interrupted::Denied(mut denial)) => {
+            let mut mode = policies.mode(denial.rule);
+            if denial.rule == AdmissionRule::DrainSafety {
+                mode = drain_safety;
+                if let Some(DrainSafetyException { reason, until, .. }) = exception {
+                    let _ = write!(denial.message, "; excepted until {until}: {reason}");
+                }
+            }
             decision.refuse(denial, mode);
             if matches!(decision.verdict, Verdict::Deny(_)) {
                 return Evaluation::Decided(decision);

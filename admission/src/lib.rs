@@ -28,8 +28,8 @@ mod review;
 mod rule;
 
 pub use config::{
-    Agent, InTreeDefaults, MinorVersion, NodeRestrictionConfig, Policies, TokenAudiences,
-    TolerationPolicy, Tolerations,
+    Agent, DrainSafetyException, InTreeDefaults, MinorVersion, NodeRestrictionConfig, Policies,
+    TokenAudiences, TolerationPolicy, Tolerations,
 };
 pub use config_file::{ConfigFile, ConfigFileError};
 pub use decide::{decide, decide_with};

@@ -92,7 +92,10 @@ impl Webhook {
             }
             Self::NodeRestriction => restricted(policies).next().is_some(),
             Self::Agents => on(AdmissionRule::Agents) && !policies.agents.is_empty(),
-            Self::DrainSafety => on(AdmissionRule::DrainSafety),
+            Self::DrainSafety => {
+                let mut modes = policies.drain_safety_namespaces.values();
+                on(AdmissionRule::DrainSafety) || modes.any(|mode| *mode != Mode::Off)
+            }
         }
     }
 

@@ -141,6 +141,65 @@ fn a_scale_is_told_with_the_budget_the_arithmetic_and_the_mend() {
     assert_eq!(answer_in(&web, "author", second), (Vec::new(), false));
 }
 
+/// Namespaces have modes of their own, and an exception is quiet until it ends.
+#[test]
+fn namespaces_and_exceptions_decide_on_the_mode() {
+    let object = budget(json!({"maxUnavailable": 0}));
+    let fields = json!({"userInfo": {"username": "author"}, "object": object, "oldObject": null,
+        "namespace": "shop", "name": "web"});
+    let bytes = crate::as_sent(&crate::review(BUDGETS, "CREATE", fields));
+    let review = Review::parse(&bytes).unwrap();
+    let exception = |name: &str, until: &str| json!({"namespace": "shop", "name": name, "reason": "moves in June", "until": until});
+    let (enforced, warned) = (Some(Mode::Enforce), Some(Mode::Warn));
+    for (settings, expected) in [
+        (json!({"drainSafety": "enforce"}), enforced),
+        (json!({"drainSafetyNamespaces": {"shop": "warn"}}), warned),
+        (
+            json!({"drainSafety": "enforce", "drainSafetyNamespaces": {"shop": "warn"}}),
+            warned,
+        ),
+        (
+            json!({"drainSafety": "enforce", "drainSafetyNamespaces": {"shop": "off"}}),
+            None,
+        ),
+        (
+            json!({"drainSafety": "enforce", "drainSafetyNamespaces": {"other": "off"}}),
+            enforced,
+        ),
+        (
+            json!({"drainSafety": "enforce", "drainSafetyExceptions": [exception("web", "9999-12-31")]}),
+            Some(Mode::Audit),
+        ),
+        (
+            json!({"drainSafety": "enforce", "drainSafetyExceptions": [exception("other", "9999-12-31")]}),
+            enforced,
+        ),
+        (
+            json!({"drainSafety": "warn", "drainSafetyExceptions": [exception("web", "2026-01-31")]}),
+            warned,
+        ),
+    ] {
+        let policies: Policies = serde_json::from_value(settings.clone()).unwrap();
+        let empty = RecordedCluster::default();
+        let phase = AdmissionPhase::Validating;
+        let find = |lookup: &_| empty.answer(lookup);
+        let decision = decide_with(&review.request, &policies, phase, find);
+        let refusal = decision.refusal.as_ref();
+        assert_eq!(refusal.map(|refusal| refusal.mode), expected, "{settings}");
+        if expected == Some(Mode::Audit) {
+            let message = &refusal.unwrap().denial.message;
+            assert!(
+                message.ends_with("; excepted until 9999-12-31: moves in June"),
+                "{message}"
+            );
+            assert!(decision.warnings.is_empty());
+        }
+    }
+    let endless = json!({"drainSafetyExceptions": [{"namespace": "shop", "reason": "why not"}]});
+    let refused = serde_json::from_value::<Policies>(endless).unwrap_err();
+    assert!(refused.to_string().contains("until"), "{refused}");
+}
+
 #[test]
 fn what_cannot_be_looked_up_passes() {
     let scale = json!({"metadata": {"name": "web"}, "spec": {"replicas": 1}});
