@@ -139,6 +139,8 @@ pub enum AuditFormat {
     Junit,
     /// SARIF 2.1.0, for code scanning.
     Sarif,
+    /// A patch of manifests that lets drains get past their budgets.
+    Patch,
     /// Prometheus' text format.
     Prometheus,
     /// Only the objects that have findings, one per line.

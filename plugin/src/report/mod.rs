@@ -10,6 +10,7 @@ mod junit;
 mod next;
 mod node_rows;
 pub(crate) mod nodes;
+mod patch;
 mod prometheus;
 mod sarif;
 mod table;
@@ -89,6 +90,7 @@ impl Report<'_> {
                 junit::write(audit, ids, self.args.fail_on.unwrap_or_default(), out)
             }
             AuditFormat::Sarif => sarif::write(audit, self.rules, out),
+            AuditFormat::Patch => patch::write(audit, out),
             AuditFormat::Prometheus => prometheus::write(audit, out),
             AuditFormat::Name => write_names(audit, out),
         }

@@ -115,7 +115,7 @@ fn file(report: &AuditReport) -> &str {
 }
 
 /// The file and line of what is wrong in a manifest.
-fn manifest(report: &AuditReport, finding: &Finding) -> Option<(PathBuf, u64)> {
+pub(super) fn manifest(report: &AuditReport, finding: &Finding) -> Option<(PathBuf, u64)> {
     let subject = &finding.subject;
     // What a cluster shows has no line that anybody wrote.
     if report.summary.nodes > 0 || report.input.files.is_empty() {

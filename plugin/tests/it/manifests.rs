@@ -399,3 +399,49 @@ spec:
         );
     }
 }
+
+/// The patch applies, and the audit finds nothing after it.
+#[test]
+fn a_patch_mends_the_budgets_of_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let budget = |name: &str, spec: &str| {
+        format!(
+            "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+        )
+    };
+    let second = budget(
+        "other",
+        "{maxUnavailable: 0%, selector: {matchLabels: {app: other}}}",
+    );
+    let third = budget(
+        "right",
+        "{minAvailable: 1, selector: {matchLabels: {app: right}}}",
+    );
+    let text = chart(
+        "replicas: 2",
+        "minAvailable: 2",
+        &format!("{second}---\n{third}"),
+    );
+    fs::write(folder.path().join("shop.yaml"), &text).unwrap();
+    let audit = |format: &str, status: i32| {
+        let mut command = crate::nodelife(&["audit", "-f", ".", "-o", format]);
+        let output = command.current_dir(folder.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let patch = audit("patch", 3);
+    assert_eq!(
+        patch.matches("+  maxUnavailable: 1\n").count(),
+        1,
+        "{patch}"
+    );
+    fs::write(folder.path().join("mend.patch"), &patch).unwrap();
+    let mut git = std::process::Command::new("git");
+    let applied = git.args(["apply", "mend.patch"]).current_dir(folder.path());
+    let applied = applied.output().unwrap();
+    assert!(applied.status.success(), "{applied:?}: {patch}");
+    fs::remove_file(folder.path().join("mend.patch")).unwrap();
+    let mended = fs::read_to_string(folder.path().join("shop.yaml")).unwrap();
+    assert_eq!(mended.matches("maxUnavailable: 1").count(), 2, "{mended}");
+    assert_eq!(audit("patch", 0), "");
+}

@@ -143,10 +143,10 @@ pub(crate) async fn the_owner_of_a_budget_is_named_and_waited_for() {
     let (env, nodes) = with_nodes("owned-budget", &["a"]).await;
     let (ns, node) = (&env.namespace, nodes[0].as_str());
     let owner = unknown_owner(ns, env.plane, "logs").await;
-    let owned = json!({"metadata": {"ownerReferences": [owner]}});
-    let es = deployment(&env, "es", 3).patch(owned.clone());
+    let of_logs = json!({"metadata": {"ownerReferences": [owner]}});
+    let es = deployment(&env, "es", 3).patch(of_logs.clone());
     es.create_ready(ns, 3).await.unwrap();
-    let budget = BudgetFixture::min_available("es", "es", json!(3)).patch(owned);
+    let budget = BudgetFixture::min_available("es", "es", json!(3)).patch(of_logs);
     budget.create_counted(ns, 3).await.unwrap();
     add_node(&env, &env.node("b")).await;
     let before = env.pods_on(node).await;
