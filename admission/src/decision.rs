@@ -14,14 +14,12 @@ pub enum Verdict {
     Patch(Patch),
 }
 
-/// A denial by a rule, enforced or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub mode: Mode,
     pub denial: Denial,
 }
 
-/// The verdict with its refusal and warnings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub verdict: Verdict,
@@ -77,7 +75,6 @@ impl Decision {
     }
 }
 
-/// The result of [`crate::decide`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evaluation {
     Decided(Decision),

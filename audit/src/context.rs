@@ -192,7 +192,6 @@ impl<'a> Context<'a> {
         self.declared.get_or_init(all)
     }
 
-    /// The events about a node that have this reason.
     pub fn events_about(&self, node: &str, reason: &str) -> impl Iterator<Item = &'a Event> {
         let events = self.snapshot.events.iter().flatten();
         events.filter(move |event| {
@@ -399,7 +398,6 @@ fn clock_ahead(node: &Node, lease: Option<&Lease>, now: Timestamp) -> Option<i64
     (ahead > TOLERATED).then_some(ahead)
 }
 
-/// The claims that the pod's volumes name.
 pub(crate) fn claims(pod: &Pod) -> impl Iterator<Item = &str> {
     let volumes = pod.spec.volumes.iter();
     volumes.filter_map(|volume| Some(&*volume.persistent_volume_claim.as_ref()?.claim_name))

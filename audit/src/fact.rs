@@ -44,7 +44,6 @@ impl Statement {
         self
     }
 
-    /// The message.
     pub fn text(&self) -> String {
         render(&self.template, |key| match self.facts.get(key) {
             Some(fact) => fact.text(),

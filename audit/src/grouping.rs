@@ -30,7 +30,6 @@ pub struct FindingGroup<'a> {
 }
 
 impl<'a> FindingGroup<'a> {
-    /// A group of one finding.
     pub fn one(finding: &'a Finding) -> Self {
         Self {
             first: finding,

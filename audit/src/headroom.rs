@@ -9,7 +9,6 @@ use nodelife_core::object::Node;
 use nodelife_core::quantity::Quantity;
 use nodelife_core::request::{self, ByContainers};
 
-/// The resources that are summed up.
 pub(super) const RESOURCES: [&str; 2] = ["cpu", "memory"];
 
 /// A resource that workers offer to movable pods, and the sum of those pods' requests.

@@ -58,7 +58,6 @@ impl Maintenance {
         }
     }
 
-    /// The state in a word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Draining => "draining",

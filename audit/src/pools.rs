@@ -24,7 +24,6 @@ pub fn pool_of(labels: &Labels) -> Option<&str> {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Pool<'a> {
-    /// The provider's name of the pool.
     pub(super) name: &'a str,
     machine: &'a str,
 }
@@ -53,7 +52,6 @@ pub(super) fn pools<'a>(context: &Context<'a>) -> BTreeMap<Pool<'a>, Vec<&'a Nod
     pools
 }
 
-/// How often each value occurs.
 pub(super) fn counts<T: Ord>(values: impl IntoIterator<Item = T>) -> BTreeMap<T, usize> {
     let mut counts = BTreeMap::new();
     for value in values {

@@ -17,7 +17,6 @@ pub struct Selection {
     pub severity: Severity,
     /// Names of the nodes that matter; empty: all.
     pub nodes: Vec<Str>,
-    /// Labels of the nodes that matter.
     pub selector: Option<LabelSelector>,
     /// The version that the nodes are to run. Without it the rules about an upgrade are not checked.
     pub target: Option<Target>,

@@ -46,7 +46,6 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Whether `now` is in its validity.
     pub fn valid(&self, now: Timestamp) -> bool {
         self.not_before <= now && now <= self.not_after
     }

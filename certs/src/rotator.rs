@@ -36,7 +36,6 @@ pub struct Report {
     pub observed: Observed,
 }
 
-/// The status of the rotation, for metrics.
 #[derive(Clone, Debug, Default)]
 pub struct RotatorStatus {
     /// Whether this process holds the Lease.
@@ -287,7 +286,6 @@ fn pick(seen: &Reading, ids: &[Fingerprint]) -> Vec<Encoded> {
 }
 
 impl RotationAction {
-    /// The label value in metrics.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Found(_) => "found",

@@ -5,7 +5,6 @@ use crate::history::History;
 use crate::lifetimes::Lifetimes;
 use crate::observed::{Now, Observed, Rotation};
 
-/// One write to one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RotationAction {
     /// Create the first CA, or a new one if the CA's Secret is lost or damaged. The bundle is the

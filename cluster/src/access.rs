@@ -27,7 +27,6 @@ pub(crate) struct AccessStatus {
     pub(crate) reason: String,
 }
 
-/// An action of a user.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Permission<'a> {
     pub verb: &'a str,

@@ -39,7 +39,6 @@ pub enum ConnectError {
         /// Whether `--server` gives it, and not the kubeconfig.
         by_flag: bool,
         server: String,
-        /// The end of the sentence.
         reason: String,
     },
     /// No context is current and none was named.
@@ -143,7 +142,6 @@ pub enum ApiError {
     Malformed { path: String, reason: String },
 }
 
-/// A right that is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forbidden {
     /// `list`, `create`, …
@@ -223,7 +221,6 @@ impl ApiError {
     }
 }
 
-/// The answer in the server's words.
 fn message(answer: &ApiResponse) -> String {
     if let Some(status) = &answer.status
         && !status.message.is_empty()

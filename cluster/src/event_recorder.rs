@@ -77,7 +77,6 @@ impl EventRecorder {
         &self.instance
     }
 
-    /// Starts to write an Event.
     pub fn record(&mut self, regarding: ObjectReference<'_>, event: Event<'_>) {
         self.count += 1;
         let namespace = regarding.namespace.unwrap_or(NO_NAMESPACE);

@@ -62,7 +62,6 @@ const MAX_BODY: usize = 1 << 20;
 /// How much of a refusal is told.
 const MAX_TEXT: usize = 512;
 
-/// A client of all kubelets of a cluster.
 pub(crate) struct Kubelets {
     token: SecretString,
     authority: Arc<WebPkiServerVerifier>,
@@ -262,7 +261,6 @@ impl ServerCertVerifier for OfNode {
     }
 }
 
-/// The start of an answer, for people.
 fn text(body: &Bytes) -> String {
     let start = body.get(..MAX_TEXT).unwrap_or(body);
     String::from_utf8_lossy(start).trim().to_owned()

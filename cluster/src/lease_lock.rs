@@ -18,7 +18,6 @@ use crate::listing;
 use crate::request::Call;
 use crate::resource::Target;
 
-/// The Lease that processes compete for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseName {
     pub namespace: String,

@@ -33,7 +33,6 @@ pub struct ListFilter {
 }
 
 impl ListFilter {
-    /// The pods that are bound to a node.
     pub fn on_node(node: &str) -> Self {
         Self {
             fields: Some(format!("spec.nodeName={node}")),
@@ -67,10 +66,8 @@ impl ListFilter {
     }
 }
 
-/// How far a list has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Objects that are here.
     pub listed: usize,
     /// Objects that are still to come, where the server knows.
     pub remaining: Option<u64>,

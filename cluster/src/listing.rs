@@ -42,7 +42,6 @@ pub struct Listing<T> {
     pub kind: &'static str,
     /// The one namespace that is of interest.
     pub namespace: Option<&'static str>,
-    /// The same object in protobuf.
     pub(crate) message: &'static Message,
     /// Why a part of an object does not read, if the object is read without it.
     pub(crate) unreadable_part: fn(&T) -> Option<&str>,
@@ -129,7 +128,6 @@ pub static VOLUME_ATTACHMENTS: Listing<VolumeAttachment> = Listing::new(
     &schema::VOLUME_ATTACHMENT,
 );
 
-/// The volume drivers of the nodes.
 pub static CSI_NODES: Listing<CsiNode> = Listing::new(
     Resource::grouped("storage.k8s.io", "v1", "csinodes"),
     "CSINode",

@@ -19,7 +19,6 @@ pub struct NodePatch {
     /// All taints, as they are to be: a merge patch replaces the list, so give
     /// `resource_version` too.
     pub taints: Option<Vec<Taint>>,
-    /// Annotations and labels.
     pub marks: NodeMarks,
     /// Only if the node has not changed since this version (409 otherwise).
     pub resource_version: Option<String>,

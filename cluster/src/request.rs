@@ -240,7 +240,6 @@ impl Response {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The body as a document.
     pub fn json<T: DeserializeOwned>(&self, call: &Call) -> Result<T, ApiError> {
         crate::json::read(&self.body).map_err(|error| call.malformed(&error))
     }
@@ -332,7 +331,6 @@ impl Cluster {
         Ok(response)
     }
 
-    /// Reads the body to its end.
     pub(crate) async fn collect(
         &self,
         call: &Call,
@@ -446,7 +444,6 @@ impl Cluster {
 
 #[cfg(test)]
 impl Call {
-    /// The body that would be sent.
     pub(crate) fn sent(&self) -> Value {
         let (_, body) = self.body.as_ref().unwrap();
         serde_json::from_slice(body).unwrap()

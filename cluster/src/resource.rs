@@ -10,7 +10,6 @@ pub struct Resource {
     /// API group; empty for the core group.
     pub group: &'static str,
     pub version: &'static str,
-    /// Plural name, as in the URL.
     pub plural: &'static str,
 }
 

@@ -44,7 +44,6 @@ impl ServerWarnings {
     }
 }
 
-/// The sentences of these headers.
 pub(crate) fn texts(headers: &HeaderMap) -> impl Iterator<Item = String> {
     headers
         .get_all(header::WARNING)

@@ -428,7 +428,6 @@ impl<T: Object> Follower<T> {
     }
 }
 
-/// One event of a stream.
 struct Decoded<T> {
     update: Option<Update<T>>,
     version: Str,

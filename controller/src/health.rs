@@ -59,7 +59,6 @@ pub fn new_registry() -> Registry {
     registry
 }
 
-/// The answers to probes and scrapers.
 #[derive(Debug)]
 pub struct Health {
     registry: Registry,

@@ -69,7 +69,6 @@ impl Times {
     }
 }
 
-/// A candidate in the election of one Lease.
 pub struct Election {
     cluster: Cluster,
     lock: LeaseLock,
@@ -79,7 +78,6 @@ pub struct Election {
     status: LeaderStatus,
 }
 
-/// Why a term ended.
 enum End {
     Lost,
     Cancelled,

@@ -36,7 +36,6 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     runtime.block_on(control(arguments))
 }
 
-/// The parts that the flags choose.
 fn parts(arguments: &Arguments, registry: &mut Registry) -> anyhow::Result<Parts> {
     let mut parts = Parts::new();
     let mut running = None;

@@ -6,7 +6,6 @@ use crate::object::Node;
 /// The kind of machine that a kubelet, or a program in its place, runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// A machine of its own.
     NodeMachine,
     /// A container or virtual machine of a developer's machine: kind, k3d, minikube, Docker Desktop.
     Container,
@@ -19,7 +18,6 @@ pub enum Class {
     Edge,
 }
 
-/// The known facts about a node's machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeMachine {
     pub class: Class,

@@ -1,6 +1,5 @@
 //! [`Metric`]: a gauge with its series, for every program that exposes or prints it.
 
-/// A gauge of Prometheus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// Without the prefix `nodelife_`.

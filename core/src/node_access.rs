@@ -68,7 +68,6 @@ pub enum NodeRestriction {
     },
 }
 
-/// The meaning of the answer to a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probed {
     /// The request came as far as admission.

@@ -59,7 +59,6 @@ impl<'a> ByContainers<'a> {
         }
     }
 
-    /// The result of the function for the pod.
     pub fn of(&mut self, pod: &'a Pod) -> &Amounts {
         let Some(place) = place(pod) else {
             self.own = (self.read)(pod);

@@ -72,7 +72,6 @@ struct Candidate<'a> {
     node: &'a Node,
     free: Rc<Room>,
     pods: Rc<[&'a Pod]>,
-    /// The ports that are taken.
     ports: Vec<&'a HostPort>,
     /// How many pods it takes, where it says so.
     most: Option<i64>,
@@ -367,7 +366,6 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// What the pod asks of a node.
     fn wanted(&self, pod: &Pod) -> Room {
         let nano = |all: &Amounts| {
             let each = all.iter();
@@ -452,7 +450,6 @@ impl<'a> Candidate<'a> {
         host
     }
 
-    /// Takes a replacement.
     fn give(&mut self, pod: &'a Pod, wanted: Room) {
         for (name, amount) in wanted {
             *self.given.entry(name).or_default() += amount;

@@ -13,10 +13,8 @@ const LABEL: &str = "cluster.x-k8s.io/drain";
 /// The same as an annotation, which takes an order as well.
 const ANNOTATION: &str = "nodelife.dev/drain";
 
-/// The treatment of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Behavior {
-    /// It stays.
     #[error("skip")]
     Skip,
     /// It is waited for until it finishes by itself.

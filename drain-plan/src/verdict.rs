@@ -7,7 +7,6 @@ use nodelife_core::text::Str;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodVerdict {
-    /// It stays.
     Skip(SkipReason),
     /// It ends by itself, and drain waits for it: it is already terminating, or has
     /// the label that asks to let it finish.

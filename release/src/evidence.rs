@@ -45,7 +45,6 @@ fn component(package: &Package, sums: &BTreeMap<(&str, &str), &str>) -> Value {
     })
 }
 
-/// The checksums in a Cargo.lock, by name and version.
 fn checksums(lock: &str) -> BTreeMap<(&str, &str), &str> {
     fn value<'a>(package: &'a str, key: &str) -> Option<&'a str> {
         let (_, rest) = package.split_once(&format!("\n{key} = \""))?;

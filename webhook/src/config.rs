@@ -37,7 +37,6 @@ pub(crate) fn warn(policies: &Policies) {
     }
 }
 
-/// Reads a file and parses it.
 pub(crate) fn read<T>(
     path: &Path,
     parse: fn(&str) -> Result<T, ConfigFileError>,

@@ -135,7 +135,6 @@ fn is_equal(old: &RawValue, new: &RawValue, depth: usize) -> bool {
     }
 }
 
-/// The string that a value is.
 pub(crate) fn text(raw: &RawValue) -> Option<Text<'_>> {
     partial::read(raw.get().as_bytes())
         .ok()

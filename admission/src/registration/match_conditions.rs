@@ -337,7 +337,6 @@ pub(super) fn covered(taint: &str) -> String {
     )
 }
 
-/// The items of a list of texts.
 pub(super) fn list<T: AsRef<str>>(values: impl IntoIterator<Item = T>) -> String {
     let quoted = values.into_iter().map(|value| {
         let escaped = value.as_ref().replace('\\', "\\\\").replace('\'', "\\'");

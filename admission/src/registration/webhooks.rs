@@ -15,7 +15,6 @@ use super::match_conditions::{self, MatchCondition};
 use crate::config::Policies;
 use crate::rule::{AdmissionRule, Mode};
 
-/// Namespace of the manifests.
 const NAMESPACE: &str = "nodelife-system";
 /// Name of the Service, and of the configurations that restrict nodes.
 const NAME: &str = "nodelife-webhook";

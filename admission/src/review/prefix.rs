@@ -69,7 +69,6 @@ impl<'a> Reader<'a> {
         self.bytes.get(offset + self.spaces(offset)?..)
     }
 
-    /// The length of the white space at `offset`.
     fn spaces(&self, offset: usize) -> Option<usize> {
         let rest = self.bytes.get(offset..)?;
         rest.iter().position(|byte| !byte.is_ascii_whitespace())

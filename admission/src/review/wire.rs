@@ -144,7 +144,6 @@ pub(super) fn read_whole(bytes: &[u8]) -> Result<Wire<'_>, ReviewError> {
     envelope.request.ok_or(ReviewError::NoRequest)
 }
 
-/// Whether a document is of the expected kind and version.
 pub(super) fn is_review(api_version: &str, kind: &str) -> bool {
     api_version == "admission.k8s.io/v1" && kind == "AdmissionReview"
 }

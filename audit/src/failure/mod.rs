@@ -233,7 +233,6 @@ struct Course {
     detected: f64,
     /// When the `NoExecute` taint was put, should have been, or will be at the latest; none: never.
     tainted: Option<f64>,
-    /// Whether it has it.
     has_taint: bool,
     /// By how many seconds it is overdue.
     overdue: Option<i64>,

@@ -39,12 +39,10 @@ impl<'a> Fields<'a> {
         list.map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The structs of a list.
     pub(super) fn structs(self, name: &str) -> impl Iterator<Item = Self> {
         self.list(name).iter().map(Self::of_value)
     }
 
-    /// A list's texts.
     pub(super) fn texts(self, name: &str) -> impl Iterator<Item = &'a str> {
         self.list(name)
             .iter()

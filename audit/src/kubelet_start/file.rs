@@ -17,7 +17,6 @@ use nodelife_core::allocatable::{KubeletConfiguration, KubeletFiles};
 /// A configuration file and its drop-ins, merged.
 #[derive(Debug, Default)]
 pub struct Document {
-    /// The merged fields.
     pub fields: Map<String, Value>,
     /// The fields of the file alone, if there are drop-ins.
     pub(super) alone: Option<Map<String, Value>>,

@@ -70,7 +70,6 @@ impl<'a> Gates<'a> {
         }
     }
 
-    /// Whether a feature is on.
     pub(super) fn is_on(&self, name: &str) -> bool {
         if let Some(on) = self.given.get(name) {
             return *on;

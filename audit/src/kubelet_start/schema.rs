@@ -15,7 +15,6 @@ use nodelife_core::quantity::{Quantity, QuantityError};
 /// The fields of a version, by path: the type in Go.
 pub(super) struct Schema(BTreeMap<&'static str, &'static str>);
 
-/// The result of decoding a document.
 #[derive(Debug, Default)]
 pub(super) struct Decoded {
     /// Values that the kubelet does not read.
@@ -37,7 +36,6 @@ impl Schema {
         decoded
     }
 
-    /// Decodes the value of one field.
     pub(super) fn decode_one(&self, path: &str, value: &Value) -> Decoded {
         let mut decoded = Decoded::default();
         if let Some(kind) = self.0.get(path) {
@@ -118,7 +116,6 @@ impl Schema {
     }
 }
 
-/// The path of a value.
 #[derive(Default)]
 struct At {
     /// In the table of fields: `registerWithTaints[].key`, `kubeReserved{}`.

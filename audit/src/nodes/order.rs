@@ -33,7 +33,6 @@ pub enum SortBy {
     Finding,
 }
 
-/// The property that groups the nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupBy {
     Zone,

@@ -107,7 +107,6 @@ fn has_range_of_plugin(node: &Node) -> bool {
         || cilium.is_some_and(|range| *range != node.spec.pod_cidr)
 }
 
-/// The node's IPv4 range, as it is written.
 fn written(node: &Node) -> Option<&str> {
     let mut cidrs = node.spec.pod_cidrs.iter().chain([&node.spec.pod_cidr]);
     let cidr = cidrs.find(|cidr| range(cidr).is_some())?;

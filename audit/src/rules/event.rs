@@ -27,7 +27,6 @@ pub(super) struct Seen {
     last: Option<Timestamp>,
 }
 
-/// The nodes whose events have this reason.
 pub(super) fn seen<'a>(context: &Context<'a>, reason: &str) -> Vec<(&'a Node, Seen)> {
     let mut nodes: BTreeMap<&str, Seen> = BTreeMap::new();
     for event in context.snapshot.events.iter().flatten() {

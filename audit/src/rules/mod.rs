@@ -30,13 +30,11 @@ use super::context::Context;
 use super::rule::Rule;
 use super::selection::{Selection, names};
 
-/// The rules about one subject.
 #[derive(Debug)]
 pub struct Group {
     /// The part of the ids between the dashes.
     pub code: &'static str,
     pub title: &'static str,
-    /// By id.
     pub rules: &'static [Rule],
 }
 

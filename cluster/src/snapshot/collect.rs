@@ -209,7 +209,6 @@ fn or_missing<T>(
 /// Puts what was listed into the snapshot.
 type Fill = Box<dyn FnOnce(&mut Snapshot) + Send>;
 
-/// Lists each kind of the sources.
 struct Lists<'a, N> {
     cluster: &'a Cluster,
     sources: &'a BTreeSet<Source>,

@@ -31,7 +31,6 @@ pub(super) fn read(stream: &mut Stream<'_>, all: &mut Gathered) -> Result<(), St
     Ok(())
 }
 
-/// A document that is being read.
 #[derive(Default)]
 struct Document {
     gathered: Gathered,
@@ -47,7 +46,6 @@ struct Document {
     counts: BTreeMap<Source, usize>,
 }
 
-/// The kind of a list's items.
 #[derive(Clone, Copy)]
 enum Items {
     ObjectKind(ObjectKind),

@@ -18,7 +18,6 @@ use super::kinds;
 use super::piece::StreamError;
 use super::stream::Stream;
 
-/// Bytes read at once.
 const BUFFER: usize = 128 << 10;
 
 /// The path that stands for standard input.
@@ -129,7 +128,6 @@ pub fn read(paths: &[PathBuf]) -> Result<FromFiles, FileError> {
     reader.end()
 }
 
-/// What was read so far.
 #[derive(Default)]
 struct Reader {
     all: Gathered,
@@ -138,7 +136,6 @@ struct Reader {
     taken: usize,
     /// The first file or object that was left out because it is broken.
     first_error: Option<FileError>,
-    /// The file of each whole snapshot.
     snapshots: Vec<String>,
 }
 

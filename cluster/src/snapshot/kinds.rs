@@ -87,7 +87,6 @@ macro_rules! kinds {
             only: kinds!(only $($only)?),
         };)*
 
-        /// Visits every kind.
         pub fn each_kind(visitor: &mut impl Visitor) {
             $(visitor.visit(&$name);)*
             for workloads in &WORKLOADS {
@@ -168,7 +167,6 @@ pub(super) trait FileKind {
     /// Moves the list of one snapshot to the end of another's.
     fn append(&self, from: &mut Snapshot, to: &mut Snapshot);
 
-    /// Reads an object.
     fn read(&self, object: &Piece<'_>, gathered: &mut Gathered) -> Result<(), StreamError>;
 }
 

@@ -119,12 +119,10 @@ impl Piece<'_> {
         }
     }
 
-    /// A copy for later.
     pub(super) fn keep(&self) -> Kept {
         self.with_text(self.text.to_vec())
     }
 
-    /// Another text in its place.
     pub(super) fn with_text(&self, text: Vec<u8>) -> Kept {
         Piece {
             text: text.into(),

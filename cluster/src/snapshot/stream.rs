@@ -16,7 +16,6 @@ pub(super) struct Stream<'a> {
     input: &'a mut dyn BufRead,
     /// Of the byte that was read last.
     place: Place,
-    /// The piece that is being read.
     piece: Vec<u8>,
 }
 
@@ -227,7 +226,6 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// The next line, with its end.
     fn line(&mut self) -> Result<Vec<u8>, StreamError> {
         let mut line = Vec::new();
         let read = self.input.read_until(b'\n', &mut line);

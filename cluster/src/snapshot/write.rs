@@ -54,7 +54,6 @@ pub fn write_to(snapshot: &Snapshot, mut output: impl Write) -> io::Result<()> {
     output.write_all(b"\n")
 }
 
-/// Why a file was not written.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to write {}: {source}", .path.display())]
 pub struct WriteError {

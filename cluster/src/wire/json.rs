@@ -21,7 +21,6 @@ pub(super) fn head(page: &[u8]) -> Result<PageHead, DecodeError> {
     Ok(metadata)
 }
 
-/// Reads a single value.
 pub(super) fn value<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, DecodeError> {
     json::read(text).map_err(|e| error(&e))
 }

@@ -10,7 +10,6 @@ use super::encoding::DecodeError;
 use super::schema::Message;
 use super::{json, protobuf};
 
-/// The bytes of an object.
 #[derive(Clone, Copy)]
 pub(crate) enum Encoded<'a> {
     /// Without an envelope.
@@ -25,7 +24,6 @@ pub struct Outline {
     /// Empty if not even these can be read.
     pub metadata: Meta,
     pub spec: OutlineSpec,
-    /// Why it does not decode.
     #[serde(skip)]
     pub reason: String,
 }

@@ -40,7 +40,6 @@ pub(super) fn head(page: &[u8]) -> Result<PageHead, DecodeError> {
     Err(DecodeError("a list without metadata".to_owned()))
 }
 
-/// Reads a single object.
 pub(super) fn object<T: DeserializeOwned>(
     page: &[u8],
     fields: &'static Message,

@@ -17,14 +17,12 @@ const NODE_PREFIX: &str = "nodelife-node-";
 /// The longest name of an object.
 const MAX_NAME: usize = 253;
 
-/// The node that a report is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NodeRef {
     pub(super) name: Str,
     pub(super) uid: Str,
 }
 
-/// The reports by name.
 pub(super) type Contents = BTreeMap<String, Content>;
 
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -33,7 +33,6 @@ const WRITES_AT_ONCE: usize = 4;
 /// Reports a page of their list.
 const PAGE: &str = "500";
 
-/// Writes what reports are to say.
 pub(super) struct Publisher {
     cluster: Cluster,
     written: BTreeMap<String, Written>,
@@ -41,7 +40,6 @@ pub(super) struct Publisher {
     installed: Option<bool>,
 }
 
-/// A report as it is in the cluster.
 #[derive(Default)]
 struct Written {
     /// The digests; absent where there is no report, or an unknown one.
@@ -55,7 +53,6 @@ struct Written {
 }
 
 impl Written {
-    /// The report is gone.
     fn forget(&mut self) {
         let at = self.at;
         *self = Self {

@@ -114,7 +114,6 @@ impl Store {
         };
     }
 
-    /// Applies one update of a watch.
     pub(super) fn apply<T: Object>(&mut self, kind: &Kind<T>, update: Update<T>) {
         match update {
             Update::Listed(objects) => {
@@ -221,7 +220,6 @@ impl Store {
         self.set_missing(source, reason);
     }
 
-    /// Brings a list in order.
     fn settle<T: Object>(&mut self, kind: &Kind<T>) {
         let Some(order) = self.orders.get_mut(&kind.source) else {
             return;
@@ -261,7 +259,6 @@ impl Visitor for Waiting {
     }
 }
 
-/// Brings all lists in order.
 struct Settle<'a>(&'a mut Store);
 
 impl Visitor for Settle<'_> {
@@ -307,7 +304,6 @@ fn compare<T: Object>(kind: &Kind<T>, a: &T, b: &T) -> Ordering {
 }
 
 impl Order {
-    /// The place of the object in its list.
     fn find<T: Object>(&self, kind: &Kind<T>, list: &[T], object: &T) -> Option<usize> {
         let (sorted, new) = list.split_at_checked(self.sorted).unwrap_or((list, &[]));
         if let Ok(place) = sorted.binary_search_by(|one| compare(kind, one, object)) {

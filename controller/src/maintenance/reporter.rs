@@ -22,7 +22,6 @@ const MAX_SENTENCE: usize = 512;
 /// How many warnings are kept.
 const MAX_WARNINGS: usize = 20;
 
-/// The state of a drain.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct View {
     pub(super) nodes: Vec<NodeStatus>,

@@ -30,7 +30,6 @@ const WAITING_WRITES: usize = 4;
 /// How long a change waits for the next one, for each that hears of it: thousands cannot look each time.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// The reservations of all maintenances of a leader.
 pub(super) struct Reservations {
     known: Mutex<Known>,
     changes: watch::Sender<()>,
@@ -51,7 +50,6 @@ pub(super) struct Known {
     unseen: BTreeSet<Str>,
 }
 
-/// The nodes of a maintenance.
 pub(super) struct Taken {
     pub(super) name: Str,
     /// Without those that it leaves alone.
@@ -60,7 +58,6 @@ pub(super) struct Taken {
     pub(super) has_ended: bool,
 }
 
-/// Why a maintenance has to wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wait {
     pub(super) reason: &'static str,

@@ -271,7 +271,6 @@ impl Line {
         }
     }
 
-    /// The three reservations together.
     pub fn reserved(&self) -> Quantity {
         let mut sum = self.system_reserved;
         sum += self.kube_reserved;

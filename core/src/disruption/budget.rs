@@ -49,7 +49,6 @@ impl FromStr for BudgetKey {
 crate::as_text!(BudgetKey, "pattern": "^[^/]+/[^/]+$", "maxLength": 512);
 
 impl Budget {
-    /// Namespace and name.
     pub fn key(&self) -> BudgetKey {
         BudgetKey {
             namespace: self.metadata.namespace.clone(),

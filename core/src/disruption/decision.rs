@@ -18,7 +18,6 @@ use crate::workload::Workloads;
 /// in eviction.go.
 const MAX_DISRUPTED_PODS: usize = 2000;
 
-/// The answer to expect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvictionDecision {
     /// No budget has a say.
@@ -65,7 +64,6 @@ impl fmt::Display for BudgetName {
     }
 }
 
-/// Why no budget has a say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exemption {
     /// None selects the pod.
@@ -76,7 +74,6 @@ pub enum Exemption {
     Unready(BudgetKey),
 }
 
-/// Why a budget refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BudgetRefusal {
     /// The disruption controller has not counted the present spec.
@@ -106,7 +103,6 @@ pub enum BudgetRefusal {
     Outdated {
         /// How many the known status allows.
         allowed: i32,
-        /// The server's words.
         message: String,
     },
     /// The server refused, and the budgets may not be seen: its words are all that is known.

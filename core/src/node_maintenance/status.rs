@@ -88,7 +88,6 @@ impl MaintenanceStatus {
         conditions.find(|condition| condition.kind == kind)
     }
 
-    /// The condition Blocked, if it is True.
     pub fn blocked(&self) -> Option<&MaintenanceCondition> {
         let blocked = self.condition(condition::BLOCKED);
         blocked.filter(|condition| condition.status == "True")

@@ -22,7 +22,6 @@ pub struct NodeSpec {
     /// The cloud's name of the machine, `aws:///zone/id`.
     #[serde(rename = "providerID", skip_serializing_if = "str::is_empty")]
     pub provider_id: Str,
-    /// The first pod range.
     #[serde(rename = "podCIDR", skip_serializing_if = "str::is_empty")]
     pub pod_cidr: Str,
     /// All pod ranges, one for each address family.

@@ -71,7 +71,6 @@ pub struct PodSpec {
     pub termination_grace_period_seconds: Option<i64>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "nullable")]
     pub node_selector: Labels,
-    /// Affinity to nodes and pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Shared<Affinity>>,
     #[serde(skip_serializing_if = "Option::is_none")]

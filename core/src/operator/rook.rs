@@ -109,7 +109,6 @@ impl Deployment {
         self.metadata.labels.get("app")
     }
 
-    /// The node that its pod is bound to.
     fn node(&self) -> Option<&Str> {
         self.spec
             .template

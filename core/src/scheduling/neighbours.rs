@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use super::Placement;
 use crate::object::{Affinity, LabelSelector, Node, Pod, PodAffinity, PodAffinityTerm};
 
-/// The pods that a pod has to be near.
 pub(super) struct Near<'a> {
     keys: Vec<&'a str>,
     /// Where they are: keys of labels, and their values.

@@ -99,7 +99,6 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// A constraint and its pod.
 #[derive(Clone, Copy)]
 struct Question<'p>(&'p SpreadConstraint, &'p Pod);
 

@@ -40,7 +40,6 @@ pub enum DrainEvent {
         kind: WorkloadKind,
         workloads: Vec<Workload>,
     },
-    /// A controller came or changed.
     Workload(Box<Workload>),
     /// The controller of this UID is gone.
     WorkloadGone(Str),
@@ -96,7 +95,6 @@ pub enum DrainEvent {
         why: Impossible,
     },
     Attachments(Vec<VolumeAttachment>),
-    /// An attachment came or changed.
     Attachment(Box<VolumeAttachment>),
     /// The attachment of this name is gone.
     AttachmentGone(Str),
@@ -167,7 +165,6 @@ pub enum Effect {
     Left { node: Str, loss: NodeLoss },
 }
 
-/// The result of a count of a workload's pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaCount {
     /// Pods that are Ready and stay.

@@ -78,7 +78,6 @@ pub struct DrainMachine {
     /// The controllers whose pods come back to a cordoned node, by node and UID.
     returning: BTreeMap<(Str, Str), Unevictable>,
     stop: Option<StopReason>,
-    /// The time of the present step.
     now: Timestamp,
     /// The effects of the present step so far.
     effects: Vec<Effect>,

@@ -131,7 +131,6 @@ impl ReadyCounts {
         self.0.get_mut(workload)?.in_flight.take()
     }
 
-    /// A pod of the workload is being evicted under its implicit budget.
     pub(super) fn eviction_sent(&mut self, workload: &Str, now: Timestamp) {
         let known = self.0.entry(workload.clone()).or_default();
         known.budget.get_or_insert_default().due = Some(now + RECOUNT);
@@ -171,7 +170,6 @@ impl ReadyCounts {
         }
     }
 
-    /// The last count for the implicit budget.
     pub(super) fn last(&self, workload: &str) -> Option<&ReplicaCount> {
         self.budget(workload)?.last.as_ref()
     }

@@ -42,7 +42,6 @@ fn jittered(wait: SignedDuration, tracked: &Tracked) -> SignedDuration {
     wait + SignedDuration::from_millis(i64::try_from(part).unwrap_or(0))
 }
 
-/// The next attempt for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attempt {
     /// Nothing.

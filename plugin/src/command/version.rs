@@ -39,7 +39,6 @@ pub(crate) enum VersionFormat {
     Yaml,
 }
 
-/// The document of `version -o json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Version {

@@ -19,7 +19,6 @@ use super::screen::screen;
 use crate::cli::drain::DrainFormat;
 use crate::output::Printer;
 
-/// Tells how a drain goes on.
 pub(crate) struct ProgressLog<'a> {
     printer: &'a mut Printer,
     /// Whether each change of a state goes to stdout.
@@ -226,7 +225,6 @@ impl Reporter for ProgressLog<'_> {
         });
     }
 
-    /// Says how it ended, and how to go on.
     fn ended(&mut self, end: &DrainEnd<'_>) {
         self.print_nodes(&end.progress);
         let Progress {

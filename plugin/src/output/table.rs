@@ -56,7 +56,6 @@ pub(crate) struct Table {
 
 #[derive(Clone, Debug)]
 enum Row {
-    /// A cell a column.
     Cells(Vec<Cell>),
     /// A line below the row before it, moved in.
     Note(Cell),

@@ -14,7 +14,6 @@ const MANY: usize = 12;
 /// Rules that are shown, unless more have errors: they fit a terminal of 24 lines.
 const SHOWN: usize = 12;
 
-/// The findings of a rule and a severity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Count<'a> {
     pub(super) first: &'a Finding,

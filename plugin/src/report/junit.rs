@@ -8,7 +8,6 @@ use std::io::{self, Write};
 use nodelife_audit::config::FailOn;
 use nodelife_audit::{AuditReport, Finding, group_of};
 
-/// The results of the rules of one group.
 #[derive(Default)]
 struct Suite<'a> {
     findings: Vec<&'a Finding>,

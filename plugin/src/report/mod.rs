@@ -43,7 +43,6 @@ pub(crate) struct Report<'a> {
     pub(crate) rules: &'a [&'static Rule],
     pub(crate) args: &'a AuditArgs,
     pub(crate) format: AuditFormat,
-    /// The words of the command line.
     pub(crate) command: &'a str,
 }
 

@@ -65,7 +65,6 @@ pub(super) struct Share {
 /// The purpose of a reserved part of the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// The hard eviction threshold.
     Eviction,
     System,
     Kube,
@@ -138,7 +137,6 @@ pub(super) struct Row<'a> {
     pub(super) name: &'a str,
     /// The pool by a provider's label; empty where there is none.
     pub(super) pool: &'a str,
-    /// The kubelet's version.
     pub(super) version: &'a str,
     /// The type of its machine by its label; empty where there is none.
     pub(super) machine: &'a str,

@@ -6,7 +6,6 @@ use nodelife_audit::{AuditReport, metrics};
 use nodelife_core::metric::Metric;
 use nodelife_core::text::Str;
 
-/// Writes the metrics of the audit.
 pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
     for metric in metrics(report, true).into_iter().chain([info(report)]) {
         let Metric { name, help, series } = metric;

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 /// The name of the program in every log.
 const TOOL: &str = "kubectl-nodelife";
 
-/// The home page of the program.
 const INFORMATION: &str = "https://nodelife.dev";
 
 /// The file of results about a cluster, or about several files.

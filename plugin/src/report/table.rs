@@ -117,7 +117,6 @@ fn table(groups: &[FindingGroup<'_>], args: &AuditArgs, wide: bool, places: &Pla
     table
 }
 
-/// The values of the columns of labels.
 fn columns<'a>(
     finding: &Finding,
     args: &'a AuditArgs,

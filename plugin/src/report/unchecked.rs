@@ -22,7 +22,6 @@ const EXPECTED: [&str; 8] = [
 /// The flags of audit that reasons name; other flags in them are those of kubectl.
 const FLAGS: [&str; 3] = ["--configz", "--probe", "--target"];
 
-/// The rules of a reason.
 struct Reason<'a> {
     text: &'a str,
     rules: Vec<&'a str>,

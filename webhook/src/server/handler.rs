@@ -32,7 +32,6 @@ use super::tls::Certificates;
 
 /// Default of the API server for a webhook without `timeoutSeconds`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest `timeoutSeconds`.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct State {

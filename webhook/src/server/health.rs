@@ -12,7 +12,6 @@ use nodelife_process::metrics_response;
 
 use super::handler::State;
 
-/// The routes for probes and scrapers.
 pub(crate) fn router(state: Arc<State>) -> Router {
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))

@@ -26,7 +26,6 @@ use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 use super::metrics::Metrics;
 use crate::reload;
 
-/// The files of a mounted Secret.
 #[derive(PartialEq, Eq)]
 struct Files {
     certificate: Vec<u8>,
@@ -58,7 +57,6 @@ impl Files {
     }
 }
 
-/// A validated certificate with its key.
 #[derive(Debug)]
 struct Leaf {
     key: Arc<CertifiedKey>,

@@ -61,7 +61,6 @@ struct Variable<'a> {
     value_from: Option<VariableSource<'a>>,
 }
 
-/// The source of a variable's value, or of a container's variables.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct VariableSource<'a> {
@@ -185,7 +184,6 @@ fn is_named(reference: Option<&Reference<'_>>) -> bool {
     reference.is_some_and(|reference| !reference.name.is_empty())
 }
 
-/// The sources of the variables of all containers.
 fn variables<'s, 'a>(spec: &'s Spec<'a>) -> impl Iterator<Item = &'s VariableSource<'a>> {
     let lists = [
         &spec.init_containers,

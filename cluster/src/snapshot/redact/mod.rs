@@ -87,7 +87,6 @@ pub fn redact(snapshot: &mut Snapshot) -> Result<(), serde_json::Error> {
     Ok(())
 }
 
-/// Redacts every list.
 struct Lists<'a> {
     snapshot: &'a mut Snapshot,
     pseudonyms: &'a mut Pseudonyms,

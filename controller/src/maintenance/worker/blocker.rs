@@ -26,7 +26,6 @@ pub(super) struct Blocker {
     until: Option<Timestamp>,
 }
 
-/// Finds the blocker of a maintenance.
 #[derive(Clone)]
 pub(super) struct BlockerCheck {
     pub(super) object: NodeMaintenance,

@@ -140,7 +140,6 @@ impl Worker {
     }
 }
 
-/// The sentence that names the nodes.
 fn not_given_back(left: &NotGivenBack) -> anyhow::Error {
     const SHOWN: usize = 10;
     let nodes = left.0.iter().map(|(node, why)| format!("{node}: {why}"));

@@ -83,9 +83,7 @@ pub(super) struct Worker {
 
 /// When a worker looks at its object again, beside when that has changed or its time is over.
 enum Next {
-    /// At once.
     Now,
-    /// After so long.
     After(Duration),
     /// When something else is in the way, or nothing.
     Blocked(Wait),

@@ -25,7 +25,6 @@ const RELIST: SignedDuration = SignedDuration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodePhase {
-    /// Others are drained first.
     Waiting,
     /// Its turn has come, and its cordon is on its way.
     Cordoning,

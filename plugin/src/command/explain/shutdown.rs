@@ -128,7 +128,6 @@ fn print(report: &ShutdownReport, printer: &mut Printer) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A row for each pod.
 fn pods(item: &NodeShutdown) -> Table {
     let mut table = Table::new(["PRIORITY", "GRACE", "POD", "WANTS", "CUT BY"]);
     for group in &item.groups {

@@ -45,7 +45,6 @@ impl From<&Rule> for RuleText {
     }
 }
 
-/// Prints a rule, or the rules of a group.
 pub(super) fn rule(id: &str, format: RuleFormat, no_headers: bool, printer: &mut Printer) -> Exit {
     let Some(rule) = nodelife_audit::find(id) else {
         if let Some(removed) = nodelife_audit::removed(id) {

@@ -75,7 +75,6 @@ pub(super) async fn list(cluster: &Cluster) -> anyhow::Result<Vec<NodeMaintenanc
     }
 }
 
-/// Reads the object of this name.
 pub(super) async fn get(cluster: &Cluster, name: &str) -> anyhow::Result<NodeMaintenance> {
     if let Some(found) = cluster.get(NODE_MAINTENANCES.all().named(name)).await? {
         return Ok(found);

@@ -16,7 +16,6 @@ pub(super) struct Installed {
     pub(super) configuration: String,
     /// The mutating and the validating webhooks; `None` where there is no configuration.
     pub(super) webhooks: [Option<Vec<Value>>; 2],
-    /// The policies of the webhook's own configuration.
     pub(super) policies: Result<Policies, String>,
     /// `tls.crt` of the serving Secret, decoded.
     pub(super) leaf: Result<Option<Vec<u8>>, String>,

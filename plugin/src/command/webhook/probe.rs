@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::chain::{Health, Installed, Link, at, items, link, needs, ok};
 
-/// A request that one webhook is called for.
 struct Probe {
     link: &'static str,
     webhook: &'static str,
@@ -153,7 +152,6 @@ impl Probe {
 struct Counters {
     /// Calls that failed and were ignored.
     open: f64,
-    /// Calls that were answered.
     answered: f64,
 }
 

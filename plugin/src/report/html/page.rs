@@ -13,7 +13,6 @@ pub(in crate::report) struct Page<'a> {
     pub(super) node_rows: &'a NodeRows<'a>,
     /// The rules that were asked for.
     pub(super) rules: &'a [&'static Rule],
-    /// The words of the command line.
     pub(super) command: &'a str,
     /// The findings, those that say the same together.
     pub(super) groups: Vec<FindingGroup<'a>>,

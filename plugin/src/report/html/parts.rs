@@ -10,7 +10,6 @@ pub(super) fn broken(subject: &Subject) -> String {
     text.replace('/', "/<wbr>")
 }
 
-/// A line of a legend.
 pub(super) fn key(class: &str, glyph: &str, text: &str) -> String {
     format!("<span><i class=\"key {class}\">{glyph}</i>{text}</span>")
 }

@@ -38,7 +38,6 @@ enum Column {
     Finding,
 }
 
-/// The columns of a table.
 #[derive(Clone, Debug)]
 struct Layout {
     columns: Vec<Column>,
