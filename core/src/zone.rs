@@ -98,7 +98,9 @@ impl Settings {
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub struct ZoneKey {
+    /// Region.
     pub region: Str,
+    /// Zone.
     pub zone: Str,
 }
 
