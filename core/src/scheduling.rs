@@ -266,8 +266,13 @@ impl<'a> Placement<'a> {
         let wanted = self.wanted(pod);
         let company = self.company(pod, true);
         let mut obstacles: BTreeMap<Reason, usize> = BTreeMap::new();
+        let beside = self.near_leaving(pod).and_then(|near| {
+            let mut hosts = self.hosts().filter(|host| !near.keeps_off(host.node));
+            hosts.find(|host| self.obstacle(host, pod, &wanted, &company).is_none())
+        });
         // The emptiest that takes it, as the scheduler's default scores have it.
-        let takes = self.hosts().find(|host| {
+        let mut hosts = self.hosts().filter(|_| beside.is_none());
+        let takes = hosts.find(|host| {
             let obstacle = self.obstacle(host, pod, &wanted, &company);
             let takes = obstacle.is_none();
             if let Some(obstacle) = obstacle {
@@ -275,7 +280,9 @@ impl<'a> Placement<'a> {
             }
             takes
         });
-        if let Some(mut host) = takes.cloned() {
+        let takes = beside.or(takes).cloned();
+        drop(hosts);
+        if let Some(mut host) = takes {
             let before = |other: &Candidate<'_>| other.rank < host.rank;
             if host.moved.is_empty() {
                 self.apart

@@ -66,6 +66,38 @@ impl<'a> Placement<'a> {
             open,
         })
     }
+
+    /// Where the pods are that a replacement has to be near, if all of them leave: it is made while they
+    /// terminate, itself among them, and follows them no more. That of a `StatefulSet` is made later.
+    pub(super) fn near_leaving(&self, pod: &'a Pod) -> Option<Near<'a>> {
+        let terms = || terms(pod, |affinity| affinity.pod_affinity.as_ref());
+        terms()
+            .next()
+            .filter(|_| !terms().any(selects_namespaces))?;
+        let controller = pod.metadata.controller();
+        if controller.is_some_and(|one| one.kind == "StatefulSet") {
+            return None;
+        }
+        let means = |other: &Pod| terms().all(|term| selects(term, pod, other));
+        let namespace = (!terms().any(is_wide)).then_some(pod.metadata.namespace.as_str());
+        let mut others = self.others(&self.cluster.pods, namespace, true);
+        if others.any(|(_, other, leaves)| !leaves && means(other)) {
+            return None;
+        }
+        let open = self
+            .drained()
+            .filter(|host| host.pods.iter().any(|pod| means(pod)));
+        let open = open.flat_map(|host| {
+            let labels = &host.node.metadata.labels;
+            terms()
+                .filter_map(|term| Some((&*term.topology_key, &**labels.get(&*term.topology_key)?)))
+        });
+        Some(Near {
+            keys: terms().map(|term| term.topology_key.as_str()).collect(),
+            first: false,
+            open: open.collect(),
+        })
+    }
 }
 
 impl Near<'_> {

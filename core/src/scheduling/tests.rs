@@ -294,6 +294,59 @@ fn a_pod_goes_where_the_pods_are_that_it_needs_near() {
     );
 }
 
+/// A replacement is made while the pods that leave are still there, and is near them where a node takes it.
+#[test]
+fn a_pod_follows_those_of_its_kind_that_leave() {
+    let zoned = |name: &str, zone: &str, most: &str| {
+        let mut node = node(name);
+        node.metadata.labels.insert("zone".into(), zone.into());
+        let allocatable = &mut node.status.allocatable;
+        allocatable.insert("pods".into(), most.into());
+        node
+    };
+    let near = |name: &str| {
+        let mut pod = asking(name, "1");
+        let term = PodAffinityTerm {
+            label_selector: Some(LabelSelector {
+                match_labels: [("app".into(), "db".into())].into(),
+                ..LabelSelector::default()
+            }),
+            topology_key: "zone".into(),
+            ..PodAffinityTerm::default()
+        };
+        let required = vec![term];
+        let affinity = Affinity {
+            pod_affinity: Some(PodAffinity { required }),
+            ..Affinity::default()
+        };
+        pod.spec.affinity = Some(affinity.into());
+        pod.metadata.labels.insert("app".into(), "db".into());
+        pod.metadata.uid = name.into();
+        pod
+    };
+    let all = ["p", "q", "r"].map(near);
+    // There is more room in the other zone, where one goes that finds none beside those that leave.
+    for (room, refused) in [("3", [false, false, true]), ("1", [false; 3])] {
+        let nodes = [
+            zoned("old", "a", "9"),
+            zoned("a", "a", room),
+            zoned("b", "b", "9"),
+        ];
+        let mut there = all.to_vec();
+        let mut other = asking("other", "1");
+        other.spec.node_name = "a".into();
+        there.push(other);
+        let told = said(&nodes, &there, &[], &all);
+        let is_refused = told.iter().map(|text| !text.is_empty());
+        assert_eq!(is_refused.collect::<Vec<_>>(), refused, "{told:?}");
+        let told = told.last().unwrap();
+        assert!(
+            !refused[2] || told.contains("after the replacements of the pods before it"),
+            "{told}"
+        );
+    }
+}
+
 /// kubernetes/kubernetes#106127: the domain of the drained node remains, and has no pod any more.
 #[test]
 fn a_hard_spread_counts_the_domain_of_the_drained_node() {
