@@ -7,6 +7,9 @@ use super::finding::Severity;
 use super::report::{AuditReport, nodes_with_errors};
 use nodelife_core::metric::{Labels, Metric};
 
+/// No drain gets past the budgets of these rules.
+const UNDRAINABLE: [&str; 2] = ["NL-PDB-001", "NL-PDB-002"];
+
 /// The metrics of a report: the findings by rule, severity and, if `with_objects`, object.
 pub fn metrics(report: &AuditReport, with_objects: bool) -> Vec<Metric> {
     let summary = report.summary;
@@ -21,6 +24,16 @@ pub fn metrics(report: &AuditReport, with_objects: bool) -> Vec<Metric> {
     });
     let skipped = report.skipped.iter();
     let skipped = skipped.map(|skipped| (vec![("rule", skipped.rule.to_string())], 1));
+    let mut undrainable: BTreeMap<&str, i64> = BTreeMap::new();
+    for finding in &report.findings {
+        if UNDRAINABLE.contains(&finding.rule.as_str()) {
+            let namespace = finding.subject.namespace.as_deref().unwrap_or_default();
+            *undrainable.entry(namespace).or_default() += 1;
+        }
+    }
+    let undrainable = undrainable.into_iter();
+    let undrainable =
+        undrainable.map(|(namespace, count)| (vec![("namespace", namespace.to_owned())], count));
     let mut metrics = vec![
         Metric {
             name: "audit_findings",
@@ -55,6 +68,11 @@ pub fn metrics(report: &AuditReport, with_objects: bool) -> Vec<Metric> {
             name: "audit_rule_skipped",
             help: "1 for each rule that could not be checked",
             series: skipped.collect(),
+        },
+        Metric {
+            name: "audit_undrainable_budgets",
+            help: "Budgets that let no drain past, by namespace; none where there are none",
+            series: undrainable.collect(),
         },
         Metric::number("audit_nodes", "Nodes that were audited", summary.nodes),
         Metric::number(
