@@ -1,7 +1,7 @@
 //! Drains of generated clusters whose controllers cannot make pods, or whose pods have no place.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
@@ -13,8 +13,8 @@ use kube::{Api, Resource as _, ResourceExt as _};
 use nodelife_tests::fixture::pod::is_ready;
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture, WorkloadFixture};
-use nodelife_tests::kubectl::Output;
-use nodelife_tests::{ControlPlane, TestNamespace, seed};
+use nodelife_tests::kubectl::{Kubectl, Output};
+use nodelife_tests::{ControlPlane, Identity, TestNamespace, seed};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -130,27 +130,50 @@ async fn every_wait_names_what_has_to_change() {
     println!("{count} clusters, by the status of the drain: {counts:?}");
 }
 
-/// Drains the first node, and the status.
-async fn waits(plane: &'static ControlPlane, creation: PodCreation, all: &[Workload]) -> i32 {
+/// A cluster with its nodes; the operators run as long as their tasks are there.
+async fn set_up(
+    plane: &'static ControlPlane,
+    creation: PodCreation,
+    all: &[Workload],
+) -> (TestEnvironment, Vec<String>, JoinSet<()>) {
     let env = TestEnvironment::owning(plane, "waits").await;
     let ns = &env.namespace;
-    let client = ns.client();
     let nodes: Vec<String> = ["a", "b", "c"].iter().map(|name| env.node(name)).collect();
-    let node = nodes[0].as_str();
     for node in &nodes {
         let node = NodeFixture::kwok(node).label("pool", &ns.name);
-        node.create_schedulable(client).await.unwrap();
+        node.create_schedulable(ns.client()).await.unwrap();
     }
     let mut made = 0;
     let mut operators = JoinSet::new();
     for (i, workload) in all.iter().enumerate() {
-        create(&env, &mut operators, &format!("w{i}"), workload, node).await;
+        create(&env, &mut operators, &format!("w{i}"), workload, &nodes[0]).await;
         let pods = if workload.kind == Kind::Groups { 2 } else { 1 };
         made += pods * workload.replicas as usize;
     }
     keep_from_creating(&env, creation, made).await;
+    (env, nodes, operators)
+}
+
+/// Takes away what others would notice.
+async fn clear(env: &TestEnvironment, creation: PodCreation, nodes: &[String]) {
+    let (client, how) = (env.namespace.client(), DeleteParams::default());
+    if creation == PodCreation::Webhook {
+        let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+        webhooks.delete(&env.namespace.name, &how).await.unwrap();
+    }
+    let every: Api<Node> = Api::all(client.clone());
+    for node in nodes {
+        every.delete(node, &how).await.unwrap();
+    }
+}
+
+/// Drains the first node, and the status.
+async fn waits(plane: &'static ControlPlane, creation: PodCreation, all: &[Workload]) -> i32 {
+    let (env, nodes, _operators) = set_up(plane, creation, all).await;
+    let (ns, node) = (&env.namespace, nodes[0].as_str());
     let before = env.pods_on(node).await;
-    let (output, least) = watched(&env, node, all.len()).await;
+    let words = [node, "--timeout=40s", "-o", "json"];
+    let (output, least) = watched(&env, env.drain(&words), all.len()).await;
     let after = env.pods().list(&ListParams::default()).await.unwrap().items;
     let told = format!(
         "{creation:?} {all:#?}\n{}\n{}",
@@ -185,15 +208,7 @@ async fn waits(plane: &'static ControlPlane, creation: PodCreation, all: &[Workl
         _ => panic!("{told}"),
     }
     env.check(&before).await;
-    if creation == PodCreation::Webhook {
-        let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
-        let how = DeleteParams::default();
-        webhooks.delete(&ns.name, &how).await.unwrap();
-    }
-    let every: Api<Node> = Api::all(client.clone());
-    for node in &nodes {
-        every.delete(node, &DeleteParams::default()).await.unwrap();
-    }
+    clear(&env, creation, &nodes).await;
     status
 }
 
@@ -375,15 +390,78 @@ async fn keep_from_creating(env: &TestEnvironment, creation: PodCreation, made: 
     }
 }
 
+/// How long kubectl and we take for the same cluster; none where kubectl fails, or takes more of a workload's
+/// pods than the implicit budget gives: one.
+async fn beside(
+    plane: &'static ControlPlane,
+    creation: PodCreation,
+    all: &[Workload],
+) -> Option<(f64, f64)> {
+    let (env, nodes, _operators) = set_up(plane, creation, all).await;
+    let kubectl = Kubectl::new(plane, &Identity::Admin).unwrap();
+    let words = ["drain", &nodes[0], "--force", "--timeout=40s"];
+    let began = Instant::now();
+    let drain = async { kubectl.run(words).await.unwrap() };
+    let (output, least) = watched(&env, drain, all.len()).await;
+    let theirs = began.elapsed().as_secs_f64();
+    clear(&env, creation, &nodes).await;
+    let harmed = (0..).zip(all).any(|(i, workload)| {
+        let ready = least.get(&format!("w{i}"));
+        let most = workload.replicas as usize - 1;
+        workload.kind != Kind::Job && ready.is_some_and(|ready| *ready < most)
+    });
+    if harmed || output.status != Some(0) {
+        return None;
+    }
+    let (env, nodes, _operators) = set_up(plane, creation, all).await;
+    let began = Instant::now();
+    let words: [&str; 3] = [&nodes[0], "--force", "--timeout=40s"];
+    let (output, _) = watched(&env, env.drain(&words), all.len()).await;
+    let ours = began.elapsed().as_secs_f64();
+    clear(&env, creation, &nodes).await;
+    if output.status != Some(0) || ours > theirs {
+        println!(
+            "{ours:.1} s, kubectl {theirs:.1} s: {creation:?} {all:?} {}",
+            output.stderr
+        );
+    }
+    Some((ours, theirs))
+}
+
+/// A measurement, which asserts nothing: `NODELIFE_BESIDE_KUBECTL=60` is the number of clusters.
+#[tokio::test]
+async fn the_same_clusters_are_drained_by_kubectl() {
+    let count = seed::number("NODELIFE_BESIDE_KUBECTL", 0, 0);
+    let clusters = seed::draw(count, &cluster());
+    if clusters.is_empty() {
+        return;
+    }
+    let plane = ControlPlane::options().with_everything().start();
+    let plane: &'static ControlPlane = Box::leak(Box::new(plane.await.unwrap()));
+    let runs = clusters
+        .iter()
+        .map(|(creation, all)| beside(plane, *creation, all));
+    let runs: Vec<Option<(f64, f64)>> = stream::iter(runs).buffer_unordered(2).collect().await;
+    end_plane(plane).await;
+    let harmless: Vec<(f64, f64)> = runs.into_iter().flatten().collect();
+    let slower = harmless.iter().filter(|(ours, theirs)| ours > theirs);
+    let sum = |of: fn(&(f64, f64)) -> f64| harmless.iter().map(of).sum::<f64>();
+    println!(
+        "kubectl did no harm in {} of {count}: {:.0} s, kubectl {:.0} s; slower in {}",
+        harmless.len(),
+        sum(|run| run.0),
+        sum(|run| run.1),
+        slower.count(),
+    );
+}
+
 /// Drains a node, and how many pods of each workload were Ready at the worst.
 async fn watched(
     env: &TestEnvironment,
-    node: &str,
+    drain: impl Future<Output = Output>,
     workloads: usize,
 ) -> (Output, BTreeMap<String, usize>) {
     let mut least: BTreeMap<String, usize> = BTreeMap::new();
-    let words = [node, "--timeout=40s", "-o", "json"];
-    let drain = env.drain(&words);
     tokio::pin!(drain);
     loop {
         tokio::select! {
