@@ -31,6 +31,7 @@ use crate::command::completion::CompletionArgs;
 use crate::command::evict::EvictArgs;
 use crate::command::explain::ExplainArgs;
 use crate::command::maintenance::MaintenanceArgs;
+use crate::command::mcp::McpArgs;
 use crate::command::rescue::RescueArgs;
 use crate::command::snapshot::SnapshotArgs;
 use crate::command::version::{VERSION, VersionArgs};
@@ -101,6 +102,7 @@ pub(crate) enum Command {
     Maintenance(MaintenanceArgs),
     Snapshot(SnapshotArgs),
     Webhook(WebhookArgs),
+    Mcp(McpArgs),
     Config(ConfigArgs),
     Completion(CompletionArgs),
     Version(VersionArgs),

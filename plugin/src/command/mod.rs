@@ -13,6 +13,7 @@ mod files;
 pub(crate) mod input;
 pub(crate) mod kubelet_files;
 pub(crate) mod maintenance;
+pub(crate) mod mcp;
 mod nodes;
 pub(crate) mod rescue;
 mod rules;
@@ -42,6 +43,7 @@ pub(crate) async fn run(cli: Cli, printer: &mut Printer) -> Exit {
         }
         Command::Snapshot(args) => or_interrupted(snapshot::run(args, &cluster, printer)).await,
         Command::Webhook(args) => or_interrupted(webhook::run(args, &cluster, printer)).await,
+        Command::Mcp(args) => or_interrupted(mcp::run(args, printer)).await,
         Command::Config(args) => config::run(&args, printer),
         Command::Completion(args) => completion::run(&args, printer),
         Command::Version(args) => version::run(&args, printer),

@@ -18,6 +18,7 @@ mod json_schema;
 mod k9s;
 mod maintenance;
 mod manifests;
+mod mcp;
 mod nodes;
 mod parts;
 mod pty;

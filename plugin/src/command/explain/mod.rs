@@ -7,6 +7,8 @@ mod shutdown;
 mod text;
 mod zones;
 
+pub(super) use text::TOPICS;
+
 use std::collections::HashMap;
 
 use clap::{Args, Subcommand, ValueEnum};

@@ -11,7 +11,7 @@ use crate::exit::{Exit, ExitStatus, UsageError};
 use crate::output::{Cell, Printer, Table, style};
 
 /// Topics beside the rules.
-const TOPICS: [&str; 4] = ["allocatable", "zones", "failure", "shutdown"];
+pub(in crate::command) const TOPICS: [&str; 4] = ["allocatable", "zones", "failure", "shutdown"];
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -17,6 +17,7 @@ pub(crate) mod faults;
 mod flags;
 pub(crate) mod kubectl_parity;
 pub(crate) mod lock;
+mod mcp;
 pub(crate) mod multi_node;
 pub(crate) mod node_changes;
 pub(crate) mod node_conditions;
