@@ -441,7 +441,7 @@ async fn the_same_clusters_are_drained_by_kubectl() {
     let runs = clusters
         .iter()
         .map(|(creation, all)| beside(plane, *creation, all));
-    let runs: Vec<Option<(f64, f64)>> = stream::iter(runs).buffer_unordered(2).collect().await;
+    let runs: Vec<Option<(f64, f64)>> = stream::iter(runs).buffer_unordered(6).collect().await;
     end_plane(plane).await;
     let harmless: Vec<(f64, f64)> = runs.into_iter().flatten().collect();
     let slower = harmless.iter().filter(|(ours, theirs)| ours > theirs);
