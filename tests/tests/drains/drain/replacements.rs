@@ -464,23 +464,25 @@ async fn watched(
     let mut least: BTreeMap<String, usize> = BTreeMap::new();
     tokio::pin!(drain);
     loop {
-        tokio::select! {
-            output = &mut drain => return (output, least),
-            () = tokio::time::sleep(Duration::from_millis(100)) => {
-                let pods = env.pods().list(&ListParams::default()).await.unwrap();
-                let ready = pods.items.iter().filter(|pod| is_ready(pod));
-                let apps = ready.filter_map(|pod| pod.metadata.labels.clone()?.remove("app"));
-                let mut now: BTreeMap<String, usize> = BTreeMap::new();
-                for app in apps {
-                    *now.entry(app).or_default() += 1;
-                }
-                for i in 0..workloads {
-                    let app = format!("w{i}");
-                    let ready = now.get(&app).copied().unwrap_or(0);
-                    let least = least.entry(app).or_insert(ready);
-                    *least = ready.min(*least);
-                }
-            }
+        let ended = tokio::select! {
+            output = &mut drain => Some(output),
+            () = tokio::time::sleep(Duration::from_millis(100)) => None,
+        };
+        let pods = env.pods().list(&ListParams::default()).await.unwrap();
+        let ready = pods.items.iter().filter(|pod| is_ready(pod));
+        let apps = ready.filter_map(|pod| pod.metadata.labels.clone()?.remove("app"));
+        let mut now: BTreeMap<String, usize> = BTreeMap::new();
+        for app in apps {
+            *now.entry(app).or_default() += 1;
+        }
+        for i in 0..workloads {
+            let app = format!("w{i}");
+            let ready = now.get(&app).copied().unwrap_or(0);
+            let least = least.entry(app).or_insert(ready);
+            *least = ready.min(*least);
+        }
+        if let Some(output) = ended {
+            return (output, least);
         }
     }
 }
