@@ -11,8 +11,8 @@ use crate::rule::{AdmissionRule, Mode};
 
 /// Decides on `request`, from `policies` and the `lookups` so far.
 ///
-/// The result depends only on the arguments, and on the day that exceptions end by. On
-/// [`Evaluation::Needs`], call it again with one more result in `lookups`.
+/// The result depends only on the arguments. On [`Evaluation::Needs`], call it again with one more
+/// result in `lookups`.
 pub fn decide(
     request: &Request<'_>,
     policies: &Policies,

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use nodelife_admission::{ConfigFile, ConfigFileError, MinorVersion, Policies};
 
 use crate::reload;
@@ -18,7 +20,11 @@ pub(crate) fn load(file: Option<&Path>, set: &[String]) -> anyhow::Result<Polici
         Some(path) => read(path, ConfigFile::parse)?,
         None => ConfigFile::default(),
     };
-    Ok(file.policies(set)?)
+    let mut policies = file.policies(set)?;
+    let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
+    let exceptions = &mut policies.drain_safety_exceptions;
+    exceptions.retain(|exception| exception.until >= today);
+    Ok(policies)
 }
 
 /// Logs a setting that may have no effect, and how a version is treated whose plugin did not exist
@@ -94,4 +100,27 @@ fn for_server(mut policies: Policies, server: Option<MinorVersion>) -> Policies 
     let version = &mut policies.node_restriction.version;
     *version = version.or(server);
     policies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exception_ends_with_its_last_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.yaml");
+        let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
+        let exception =
+            |until: &str| format!("- {{namespace: shop, reason: it moves, until: \"{until}\"}}\n");
+        let yesterday = today.yesterday().unwrap().to_string();
+        let last = [yesterday, today.to_string(), "9999-12-31".to_owned()];
+        let exceptions: String = last.iter().map(|day| exception(day)).collect();
+        let head =
+            "apiVersion: nodelife.dev/v1alpha1\nkind: WebhookConfig\ndrainSafetyExceptions:\n";
+        std::fs::write(&file, format!("{head}{exceptions}")).unwrap();
+        let read = load(Some(&file), &[]).unwrap().drain_safety_exceptions;
+        let left: Vec<String> = read.iter().map(|one| one.until.to_string()).collect();
+        assert_eq!(left, last[1..]);
+    }
 }
