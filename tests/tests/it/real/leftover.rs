@@ -23,7 +23,7 @@ async fn a_test_that_is_killed_leaves_no_node_behind() {
 
 #[tokio::test]
 async fn a_test_that_cannot_run_is_left_out_by_name() {
-    let name = "real::cluster::a_healthy_cluster_gives_no_finding_and_leaves_nothing";
+    let name = "real::cluster::a_healthy_cluster_gives_one_finding_and_leaves_nothing";
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", name]).env("PATH", "/nonexistent");
     let output = kubectl::run(command, "").await.unwrap();
