@@ -107,6 +107,39 @@ pub(super) async fn unknown_owner(ns: &TestNamespace, plane: &ControlPlane, name
     })
 }
 
+/// A Job of one pod on the test's node, with this in its spec.
+pub(super) async fn with_job(what: &str, spec: Value) -> (TestEnvironment, String, Api<Job>) {
+    let (env, nodes) = with_nodes(what, &["a"]).await;
+    let mut job = json!({"metadata": {"name": "train"}, "spec": {"template": {"spec": {
+        "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
+        "nodeSelector": {"pool": env.namespace.name},
+        "containers": [{"name": "c", "image": "i"}],
+    }}}});
+    for (field, value) in spec.as_object().unwrap() {
+        job["spec"][field] = value.clone();
+    }
+    let jobs: Api<Job> = env.namespace.api();
+    let job = serde_json::from_value(job).unwrap();
+    jobs.create(&PostParams::default(), &job).await.unwrap();
+    let [node] = nodes.try_into().unwrap();
+    until("the Job's pod", async || {
+        let pods = env.pods_on(&node).await;
+        Ok(pods.iter().any(is_ready).then_some(()))
+    })
+    .await;
+    (env, node, jobs)
+}
+
+/// Waits until the Job of [`with_job`] has failed.
+pub(super) async fn has_failed(jobs: &Api<Job>) {
+    until("the Job to fail", async || {
+        let status = jobs.get("train").await?.status.unwrap_or_default();
+        let mut conditions = status.conditions.unwrap_or_default().into_iter();
+        Ok(conditions.find(|one| one.type_ == "Failed" && one.status == "True"))
+    })
+    .await;
+}
+
 /// kubernetes/kubernetes#106127: the cordoned node is a domain of the spread.
 #[tokio::test]
 pub(crate) async fn a_spread_that_counts_the_cordoned_node_is_foretold() {
@@ -183,34 +216,13 @@ pub(crate) async fn a_job_that_spoils_a_budget_is_waited_for() {
 /// kelos-dev/kelos#522: an eviction ends the Job for good.
 #[tokio::test]
 pub(crate) async fn a_job_that_fails_for_good_is_foretold() {
-    let (env, nodes) = with_nodes("job", &["a"]).await;
-    let (ns, node) = (&env.namespace, nodes[0].as_str());
-    let job = json!({
-        "metadata": {"name": "train"},
-        "spec": {"backoffLimit": 0, "template": {"spec": {
-            "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
-            "nodeSelector": {"pool": ns.name},
-            "containers": [{"name": "c", "image": "i"}],
-        }}},
-    });
-    let jobs: Api<Job> = ns.api();
-    let job = serde_json::from_value(job).unwrap();
-    jobs.create(&PostParams::default(), &job).await.unwrap();
-    until("the Job's pod", async || {
-        let pods = env.pods_on(node).await;
-        Ok(pods.iter().any(is_ready).then_some(()))
-    })
-    .await;
+    let (env, node, jobs) = with_job("job", json!({"backoffLimit": 0})).await;
+    let node = node.as_str();
     let before = env.pods_on(node).await;
     let output = env.drain(&[node, "--timeout=5m"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     said(&output, &["backoffLimit is 0", "wait-completed"]);
-    until("the Job to fail", async || {
-        let status = jobs.get("train").await?.status.unwrap_or_default();
-        let mut conditions = status.conditions.unwrap_or_default().into_iter();
-        Ok(conditions.find(|one| one.type_ == "Failed" && one.status == "True"))
-    })
-    .await;
+    has_failed(&jobs).await;
     env.check(&before).await;
 }
 

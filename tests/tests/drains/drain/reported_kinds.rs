@@ -1,39 +1,16 @@
 //! A second case of each kind of report in [`super::reported`], which has the first.
 
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt as _;
-use kube::api::{Api, Patch, PatchParams, PostParams};
-use nodelife_tests::fixture::pod::is_ready;
+use kube::api::{Api, Patch, PatchParams};
 use nodelife_tests::fixture::{BudgetFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::until;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::reported::{add_node, deployment, said, unknown_owner, with_nodes};
+use super::reported::{
+    add_node, deployment, has_failed, said, unknown_owner, with_job, with_nodes,
+};
 use super::support::{TestEnvironment, end, start};
-
-/// A Job of one pod on the test's node, with this in its spec.
-async fn with_job(what: &str, spec: Value) -> (TestEnvironment, String, Api<Job>) {
-    let (env, nodes) = with_nodes(what, &["a"]).await;
-    let mut job = json!({"metadata": {"name": "train"}, "spec": {"template": {"spec": {
-        "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
-        "nodeSelector": {"pool": env.namespace.name},
-        "containers": [{"name": "c", "image": "i"}],
-    }}}});
-    for (field, value) in spec.as_object().unwrap() {
-        job["spec"][field] = value.clone();
-    }
-    let jobs: Api<Job> = env.namespace.api();
-    let job = serde_json::from_value(job).unwrap();
-    jobs.create(&PostParams::default(), &job).await.unwrap();
-    let [node] = nodes.try_into().unwrap();
-    until("the Job's pod", async || {
-        let pods = env.pods_on(&node).await;
-        Ok(pods.iter().any(is_ready).then_some(()))
-    })
-    .await;
-    (env, node, jobs)
-}
 
 /// Drains the node of the Job's pod, which says that it failed, as a kubelet does: a Job with a policy for
 /// failures waits for that. What the drain said.
@@ -69,12 +46,7 @@ pub(crate) async fn a_job_whose_policy_fails_it_is_foretold() {
     for part in ["its podFailurePolicy says so", "wait-completed"] {
         assert!(told.contains(part), "{part}: {told}");
     }
-    until("the Job to fail", async || {
-        let status = jobs.get("train").await?.status.unwrap_or_default();
-        let mut conditions = status.conditions.unwrap_or_default().into_iter();
-        Ok(conditions.find(|one| one.type_ == "Failed" && one.status == "True"))
-    })
-    .await;
+    has_failed(&jobs).await;
     env.check(&before).await;
 }
 
