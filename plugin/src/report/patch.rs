@@ -10,14 +10,18 @@ use similar::TextDiff;
 
 use super::sarif::manifest;
 
-/// Has each budget that refuses every eviction, and can be counted, allow one.
+/// Has each budget that refuses every eviction, and can be counted, allow one. Those of stdin or a cluster
+/// are named in comments.
 pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
     let findings = report.findings.iter();
     let budgets = findings
         .filter(|found| found.rule == *"NL-PDB-001" && !found.evidence.contains_key("error"));
     let mut files: BTreeMap<PathBuf, Vec<u64>> = BTreeMap::new();
-    for (file, line) in budgets.filter_map(|budget| manifest(report, budget)) {
-        files.entry(file).or_default().push(line);
+    for budget in budgets {
+        match manifest(report, budget) {
+            Some((file, line)) => files.entry(file).or_default().push(line),
+            None => writeln!(out, "# {} is in no file", budget.subject.path())?,
+        }
     }
     for (file, wrong) in files {
         let before = fs::read_to_string(&file)?;

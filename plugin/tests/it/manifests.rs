@@ -444,4 +444,14 @@ fn a_patch_mends_the_budgets_of_files() {
     let mended = fs::read_to_string(folder.path().join("shop.yaml")).unwrap();
     assert_eq!(mended.matches("maxUnavailable: 1").count(), 2, "{mended}");
     assert_eq!(audit("patch", 0), "");
+    let rendered = folder.path().join("rendered.yaml");
+    fs::write(&rendered, &text).unwrap();
+    let mut command = crate::nodelife(&["audit", "-f", "-", "-o", "patch"]);
+    let output = command
+        .stdin(fs::File::open(rendered).unwrap())
+        .output()
+        .unwrap();
+    let named = String::from_utf8(output.stdout).unwrap();
+    assert!(named.contains("/web is in no file\n"), "{named}");
+    assert!(!named.contains("@@"), "{named}");
 }
