@@ -11,6 +11,7 @@ extern crate self as nodelife_core;
 
 pub mod allocatable;
 pub mod disruption;
+pub mod drainer;
 #[cfg(test)]
 mod fixtures;
 pub mod format;

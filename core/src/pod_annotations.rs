@@ -2,6 +2,7 @@
 //! plugins and sidecars are long, and no two replicas share them.
 
 use crate::disruption::PROTECTIONS;
+use crate::drainer::ANNOTATIONS;
 use crate::object::MIRROR_ANNOTATION;
 use crate::operator::reads_annotation;
 
@@ -12,6 +13,7 @@ const OURS: &str = "nodelife.dev/";
 pub fn is_read(key: &str) -> bool {
     key.starts_with(OURS)
         || key == MIRROR_ANNOTATION
+        || ANNOTATIONS.contains(&key)
         || PROTECTIONS.iter().any(|(known, _)| *known == key)
         || reads_annotation(key)
 }

@@ -1,12 +1,15 @@
 //! `NodeAnswer`: whether a node can be drained, from the plan that drains it alone.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{Action, DrainPlan, Estimate, Impossible, PlannedPod};
+use super::{Action, DrainPlan, Estimate, Impossible, PlannedPod, Seconds};
+use nodelife_core::drainer::{AtLimit, DrainBy, Drainer, Fate};
+use nodelife_core::object::Pod;
 use nodelife_core::text::Str;
 
 /// Whether a node can be drained now, the best answer first.
@@ -37,6 +40,9 @@ pub struct DrainableReport {
     /// The time that the answers are of.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub taken_at: Timestamp,
+    /// The program that the answers are of, if it is not nodelife's own drain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<DrainBy>,
     /// The nodes, those with the worst answer last.
     pub nodes: Vec<NodeAnswer>,
 }
@@ -96,13 +102,59 @@ impl NodeAnswer {
         };
         let mut flags = BTreeSet::new();
         let mut reasons = Reasons::default();
-        for pod in plan.with(Action::Impossible) {
-            let change = plan.impossible.get(&pod.uid).and_then(Impossible::who);
-            reasons.add(Answer::Never, &pod.reason, change, Some(pod.full_name()));
-        }
         for (flag, why, pod) in plan.pods.iter().flat_map(needed) {
             flags.insert(flag);
             reasons.add(Answer::Needs, &why, None, Some(pod));
+        }
+        Self::from_reasons(name, plan, flags, reasons)
+    }
+
+    /// The answer if another drainer drains the node. `plan`: of the pods that it evicts, with every flag and
+    /// without an implicit budget.
+    pub fn by(name: Str, plan: &DrainPlan, by: &DrainBy, fates: &[(&Pod, Fate)]) -> Self {
+        let mut flags = BTreeSet::new();
+        let mut reasons = Reasons::default();
+        for (pod, fate) in fates {
+            let mut add = |answer, why: &str| {
+                reasons.add(answer, why, None, Some(pod.metadata.full_name()));
+            };
+            match fate {
+                Fate::Leaves | Fate::Evicts => {}
+                Fate::Waits(why) => add(Answer::Waits, why),
+                Fate::Refuses(why) => add(Answer::Never, why),
+                Fate::Needs(needs) => {
+                    for (flag, why) in needs {
+                        flags.insert(*flag);
+                        add(Answer::Needs, why);
+                    }
+                }
+            }
+        }
+        // It looks for a place before it evicts.
+        if by.drainer == Drainer::ClusterAutoscaler {
+            for pod in plan.pods.iter().filter(|pod| pod.unschedulable.is_some()) {
+                let why = "no other node has a place for it";
+                reasons.add(Answer::Waits, why, None, Some(pod.full_name()));
+            }
+        }
+        let mut answer = Self::from_reasons(name, plan, flags, reasons);
+        let blocks = |reason: &AnswerReason| matches!(reason.answer, Answer::Waits | Answer::Never);
+        if answer.reasons.iter().any(blocks) {
+            answer.estimate = None;
+        }
+        answer.limit(by, fates);
+        answer
+    }
+
+    fn from_reasons(
+        name: Str,
+        plan: &DrainPlan,
+        flags: BTreeSet<&'static str>,
+        mut reasons: Reasons,
+    ) -> Self {
+        for pod in plan.with(Action::Impossible) {
+            let change = plan.impossible.get(&pod.uid).and_then(Impossible::who);
+            reasons.add(Answer::Never, &pod.reason, change, Some(pod.full_name()));
         }
         // Nodes of which the same is said get the same answer.
         let own = |text: &String| text.replace(&format!("node/{name} "), "the node ");
@@ -110,6 +162,7 @@ impl NodeAnswer {
             reasons.add(Answer::Waits, &why, None, None);
         }
         let warnings = plan.warnings.iter().map(own).collect();
+        reasons.0.sort_by_key(|reason| Reverse(reason.answer));
         let answer = reasons.0.first().map_or(Answer::Yes, |worst| worst.answer);
         for pod in &plan.pods {
             if let Some(why) = &pod.unschedulable {
@@ -130,6 +183,54 @@ impl NodeAnswer {
             warnings,
             estimate: plan.estimate.clone(),
         }
+    }
+
+    /// What the time limit of the drainer makes of the answer.
+    fn limit(&mut self, by: &DrainBy, fates: &[(&Pod, Fate)]) {
+        let (Some(limit), Some(text)) = (by.limit_seconds, by.limit_text()) else {
+            return;
+        };
+        let blocked = matches!(self.answer, Answer::Waits | Answer::Never);
+        let longer = |seconds: Seconds| seconds.0 > limit.saturating_mul(1000);
+        let time = self.estimate.as_ref();
+        let at_least = time.is_some_and(|time| longer(time.min_seconds));
+        let at_most = time.is_some_and(|time| longer(time.max_seconds));
+        let name = by.name();
+        if by.at_limit() == AtLimit::Deletes {
+            if blocked || at_most {
+                let reason = self.reasons.first().filter(|_| blocked);
+                let why = reason.map_or_else(String::new, |reason| format!(": {}", reason.reason));
+                let left = format!("after {text} {name} deletes the pods that are left{why}");
+                self.warnings.push(left);
+                self.answer = Answer::Yes;
+                for reason in &mut self.reasons {
+                    reason.answer = Answer::Yes;
+                }
+            }
+            return;
+        }
+        if blocked || !at_most {
+            return;
+        }
+        let slow = fates.iter().filter_map(|(pod, _)| {
+            let grace = u64::try_from(pod.spec.termination_grace_period_seconds?).ok()?;
+            (grace > limit).then(|| pod.metadata.full_name())
+        });
+        let (answer, takes) = if at_least {
+            (Answer::Never, "takes")
+        } else {
+            (Answer::Waits, "may take")
+        };
+        self.answer = self.answer.max(answer);
+        let reason =
+            format!("the drain {takes} longer than the {text} after which {name} gives up");
+        let reason = AnswerReason {
+            answer,
+            reason,
+            change: None,
+            pods: slow.collect(),
+        };
+        self.reasons.insert(0, reason);
     }
 }
 

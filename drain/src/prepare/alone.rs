@@ -4,20 +4,24 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
-use nodelife_core::object::{Node, Pod};
+use nodelife_core::drainer::{DrainBy, Fate};
+use nodelife_core::object::{LabelSelector, Node, Pod};
 use nodelife_core::operator;
 use nodelife_core::snapshot::Snapshot;
-use nodelife_drain_plan::NodeAnswer;
+use nodelife_core::workload::Presence;
+use nodelife_drain_plan::{Behavior, NodeAnswer, PodRule};
 
-use crate::settings::DrainRequest;
+use crate::settings::{DrainRequest, ImplicitBudgetSetting};
 use crate::view::{ClusterView, operators};
 
 /// Answers for each of these nodes of the snapshot whether a drain of it alone, without any flag, would
-/// end. Operators that guard pods are asked for in the cluster, if there is one.
+/// end; where `by` is given, a drain by that program. Operators that guard pods are asked for in the cluster, if
+/// there is one.
 pub async fn drainable(
     snapshot: Snapshot,
     nodes: Vec<Node>,
     cluster: Option<&Cluster>,
+    by: Option<&DrainBy>,
     now: Timestamp,
 ) -> Vec<NodeAnswer> {
     let mut view = ClusterView::of(snapshot, Vec::new());
@@ -35,13 +39,47 @@ pub async fn drainable(
     let mut request = DrainRequest::default();
     request.settings.force = true;
     request.settings.delete_emptydir_data = true;
+    if by.is_some() {
+        request.settings.implicit_budget = ImplicitBudgetSetting(None);
+        // What asks nodelife to spare a pod asks no other.
+        request.settings.pod_rule = vec![PodRule {
+            selector: LabelSelector::default(),
+            behavior: Behavior::Evict,
+        }];
+    }
     let mut answers = Vec::with_capacity(nodes.len());
     for node in nodes {
         let name = node.metadata.name.clone();
         let pods = on_node.remove(&*name).unwrap_or_default();
-        view.turn_to(node, pods.into_iter().cloned().collect());
+        let fates: Vec<(&Pod, Fate)> = pods
+            .iter()
+            .map(|pod| (*pod, view.fate(pod, by, now)))
+            .collect();
+        let evicted = fates
+            .iter()
+            .filter(|(_, fate)| matches!(fate, Fate::Evicts | Fate::Needs(_)));
+        let evicted: Vec<Pod> = evicted.map(|(pod, _)| (*pod).clone()).collect();
+        view.turn_to(node, evicted);
         let plan = request.plan_in(&view, Some(&context), now);
-        answers.push(NodeAnswer::new(name, &plan));
+        answers.push(match by {
+            Some(by) => NodeAnswer::by(name, &plan, by, &fates),
+            None => NodeAnswer::new(name, &plan),
+        });
     }
     answers
+}
+
+impl ClusterView {
+    /// What a drain by this program does with the pod; nodelife's own plan decides that itself.
+    fn fate(&self, pod: &Pod, by: Option<&DrainBy>, now: Timestamp) -> Fate {
+        let Some(by) = by else {
+            return Fate::Evicts;
+        };
+        let owner = pod.metadata.controller();
+        let controller = owner.map_or(Presence::Unknown, |owner| {
+            self.store.workloads.presence(owner)
+        });
+        let guarded = !self.store.budgets.matching(pod).is_empty();
+        by.fate(pod, controller, guarded, now)
+    }
 }

@@ -1,6 +1,7 @@
 //! `drainable`
 
 use clap::{Args, ValueEnum};
+use nodelife_core::drainer::DrainBy;
 
 use super::format::OutputParser;
 use super::{InputArgs, NodeArgs, Output};
@@ -16,6 +17,10 @@ Examples:
   kubectl nodelife drainable -l pool=blue
   kubectl nodelife drainable worker-1 worker-2
 
+  # Will the upgrade by EKS get through? And if it had an hour?
+  kubectl nodelife drainable -l pool=blue --by eks
+  kubectl nodelife drainable -l pool=blue --by eks=1h
+
   # Without a cluster, from a saved snapshot
   kubectl nodelife drainable -f snapshot.json.gz
 
@@ -28,6 +33,10 @@ pub(crate) struct DrainableArgs {
     pub(crate) node: NodeArgs,
     #[command(flatten)]
     pub(crate) input: InputArgs,
+    /// Answer as this program would drain: eks, gke, aks, karpenter, cluster-autoscaler, cluster-api or
+    /// kubectl; with its time limit for a node, if that is not the default
+    #[arg(long, value_name = "NAME[=DURATION]")]
+    pub(crate) by: Option<DrainBy>,
     /// Format of the report
     #[arg(long, short, value_name = "FORMAT", value_parser = OutputParser::<DrainableFormat>::new(), default_value = "table")]
     pub(crate) output: Output<DrainableFormat>,

@@ -62,7 +62,7 @@ const TOOLS: [Tool; 4] = [
         name: "drainable",
         description: "Which nodes can be drained now, and what is in the way of the others: yes, waits, \
                       needs a flag, or never, each with the object and who can change it",
-        arguments: &["nodes", "selector"],
+        arguments: &["nodes", "selector", "by"],
         required: 0,
     },
     Tool {
@@ -94,6 +94,11 @@ impl Tool {
             let (kind, description) = match *name {
                 "nodes" => ("array", "Names of nodes"),
                 "rules" => ("array", "Ids or groups of rules, such as NL-PDB-001 or RES"),
+                "by" => (
+                    "string",
+                    "As that program drains: eks, gke, aks, karpenter, cluster-autoscaler, \
+                                    cluster-api or kubectl",
+                ),
                 "selector" => ("string", "A label selector of nodes"),
                 "what" => ("string", "A rule's id, or one of the topics"),
                 "force" => ("boolean", "As if pods without a controller might be lost"),
@@ -146,6 +151,7 @@ impl Tool {
         let data = asked.delete_emptydir_data;
         words.extend(data.then(|| "--delete-emptydir-data".to_owned()));
         words.extend(asked.selector.map(|text| format!("--selector={text}")));
+        words.extend(asked.by.map(|by| format!("--by={by}")));
         words.extend(asked.rules.iter().map(|rule| format!("--rule={rule}")));
         let mut words: Vec<OsString> = words.into_iter().map(Into::into).collect();
         if is_text {
@@ -164,6 +170,7 @@ impl Tool {
 struct Asked {
     nodes: Vec<String>,
     selector: Option<String>,
+    by: Option<String>,
     rules: Vec<String>,
     what: String,
     force: bool,

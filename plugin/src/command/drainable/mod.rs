@@ -55,12 +55,24 @@ pub(crate) async fn run(args: DrainableArgs, cluster: &ClusterArgs, printer: &mu
         printer.note("no nodes found");
     }
     let taken_at = snapshot.taken_at.unwrap_or_else(Timestamp::now);
-    let answers = nodelife_drain::drainable(snapshot, nodes, connected.as_ref(), taken_at);
+    let answers = nodelife_drain::drainable(
+        snapshot,
+        nodes,
+        connected.as_ref(),
+        args.by.as_ref(),
+        taken_at,
+    );
     let mut nodes = answers.await;
     nodes.sort_by_key(|node| node.answer);
-    let report = DrainableReport { taken_at, nodes };
+    let report = DrainableReport {
+        taken_at,
+        by: args.by,
+        nodes,
+    };
     print(&report, &args, printer)?;
-    if args.output.format == DrainableFormat::Table
+    if let Some(by) = args.by {
+        printer.note(format_args!("{by}"));
+    } else if args.output.format == DrainableFormat::Table
         && let Some(next) = next(&report, &args, cluster)
     {
         printer.note_whole(format_args!("next: {next}"));
