@@ -26,7 +26,6 @@ pub(crate) enum Unreadable {
     CommonName,
 }
 
-/// The common name in the subject of the request in `pem`; `None` if the subject has no common name.
 pub(crate) fn common_name(pem: &[u8]) -> Result<Option<String>, Unreadable> {
     let der = decode(pem).ok_or(Unreadable::Pem)?;
     let (rest, request) = X509CertificationRequest::from_der(&der).map_err(|_| Unreadable::Der)?;

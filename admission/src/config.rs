@@ -18,13 +18,10 @@ pub struct Policies {
     pub exempt_namespaces: Vec<String>,
     pub node_restriction: NodeRestrictionConfig,
     pub tolerations: Tolerations,
-    /// ServiceAccounts that are restricted to their own node.
     #[serde(deserialize_with = "agents")]
     pub agents: Vec<Agent>,
     pub agent_mode: Mode,
-    /// The mode of the rule `drainSafety`.
     pub drain_safety: Mode,
-    /// Its modes in single namespaces.
     pub drain_safety_namespaces: BTreeMap<String, Mode>,
     /// What it only writes to the audit log.
     pub drain_safety_exceptions: Vec<DrainSafetyException>,
@@ -66,7 +63,6 @@ impl Policies {
         )
     }
 
-    /// The mode of `drainSafety` for an object, with the exception that decides on it.
     pub(crate) fn drain_safety_of(
         &self,
         namespace: &str,
@@ -110,12 +106,10 @@ impl DrainSafetyException {
     }
 }
 
-/// The rules of the in-tree plugin NodeRestriction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct NodeRestrictionConfig {
-    /// The mode of every in-tree rule that `modes` does not name. The stricter ones are off
-    /// unless they are named.
+    /// The mode of every in-tree rule that `modes` does not name. The stricter ones are off unless named.
     pub mode: Mode,
     /// Modes by rule ([`AdmissionRule::as_str`]).
     pub modes: BTreeMap<AdmissionRule, Mode>,
@@ -126,8 +120,7 @@ pub struct NodeRestrictionConfig {
     pub csi_volume_health: bool,
     /// The API server's feature gate `ServiceAccountNodeAudienceRestriction` (on by default).
     pub token_audiences: TokenAudiences,
-    /// The Kubernetes version whose plugin is mirrored, where versions differ; default: the API
-    /// server's.
+    /// The Kubernetes version whose plugin is mirrored, where versions differ; default: the server's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<MinorVersion>,
     /// Prefixes of label keys that mirror pods may have, if the rule `mirrorPodLabels` is on.
@@ -155,8 +148,7 @@ impl MinorVersion {
     /// The newest one whose plugin is mirrored.
     pub const NEWEST: Self = Self(37);
 
-    /// That of an API server, by the `minor` of its `/version`: `36`, or `36+` of a distribution.
-    /// One that is too old counts as the oldest.
+    /// That of a server, by the `minor` of its `/version`: `36`, `36+`. A too old one counts as the oldest.
     pub fn of_server(minor: &str) -> Option<Self> {
         let minor = minor.trim_end_matches(|c: char| !c.is_ascii_digit());
         Some(Self(minor.parse().ok()?).max(Self::OLDEST))
@@ -221,12 +213,6 @@ impl NodeRestrictionConfig {
         let unnamed = if is_stricter { Mode::Off } else { self.mode };
         self.modes.get(&rule).copied().unwrap_or(unnamed)
     }
-
-    /// Whether `PodCertificateRequest` is served.
-    pub(crate) fn has_pod_certificate_requests(&self) -> bool {
-        let named = self.pod_certificate_requests;
-        named.unwrap_or_else(|| self.version().is_1_37_or_later())
-    }
 }
 
 /// The default tolerations, as the in-tree plugin DefaultTolerationSeconds gives them.
@@ -234,12 +220,10 @@ impl NodeRestrictionConfig {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Tolerations {
     pub enabled: bool,
-    /// Seconds that a pod stays on a node that is not ready
-    /// (`--default-not-ready-toleration-seconds`).
+    /// Seconds on a node that is not ready (`--default-not-ready-toleration-seconds`).
     #[serde(deserialize_with = "seconds")]
     pub not_ready_seconds: i64,
-    /// Seconds that a pod stays on a node that is unreachable
-    /// (`--default-unreachable-toleration-seconds`).
+    /// Seconds on a node that is unreachable (`--default-unreachable-toleration-seconds`).
     #[serde(deserialize_with = "seconds")]
     pub unreachable_seconds: i64,
     /// Whether a new pod's toleration that equals the in-tree plugin's default is changed to this
@@ -252,8 +236,7 @@ pub struct Tolerations {
     pub annotations: bool,
     /// Seconds for some pods; the first matching policy counts.
     pub policies: Vec<TolerationPolicy>,
-    /// Seconds that the nodes take to shut down (the kubelet's `shutdownGracePeriod`). A new pod
-    /// with a longer grace period causes a warning.
+    /// Seconds that nodes take to shut down (`shutdownGracePeriod`). Longer grace periods cause a warning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shutdown_grace_period_seconds: Option<i64>,
 }
@@ -277,8 +260,7 @@ impl Default for Tolerations {
     }
 }
 
-/// The API server's own `--default-not-ready-toleration-seconds` and
-/// `--default-unreachable-toleration-seconds`.
+/// The API server's `--default-not-ready-toleration-seconds` and `--default-unreachable-…`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct InTreeDefaults {
@@ -327,8 +309,7 @@ pub struct Agent {
     /// Other fields of its own Node that it may change, by prefix: `spec.taints`, `status.`.
     #[serde(default)]
     pub fields: Vec<String>,
-    /// Custom resources, by `resource.group`, and the field that names their node:
-    /// `spec.nodeName`, `metadata.name`.
+    /// Custom resources, by `resource.group`, and the field that names their node (`spec.nodeName`).
     #[serde(default)]
     pub resources: BTreeMap<String, String>,
     /// Other ServiceAccounts whose tokens it may request, by `NAMESPACE:NAME`.

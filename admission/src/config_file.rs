@@ -13,17 +13,14 @@ const KIND: &str = "WebhookConfig";
 /// Why a configuration or a recorded cluster cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigFileError {
-    /// Neither YAML nor JSON.
     #[error("{0}")]
     Syntax(String),
     #[error("expected {API_VERSION} {KIND}, got {version} {kind}")]
     Kind { version: String, kind: String },
     #[error("--set {0}")]
     Set(String),
-    /// A field that there is not, or a value that it cannot have.
     #[error("failed to use the configuration: {0}")]
     Field(#[from] serde_json::Error),
-    /// The same of a recorded cluster.
     #[error("failed to read the List: {0}")]
     List(#[source] serde_json::Error),
     #[error("expected a List, got {0}")]
@@ -68,11 +65,7 @@ impl ConfigFile {
 impl RecordedCluster {
     /// Reads a Kubernetes List in JSON or YAML.
     pub fn parse(text: &str) -> Result<Self, ConfigFileError> {
-        let list = match serde_json::from_str(text) {
-            Ok(list) => list,
-            Err(_) => yaml(text)?,
-        };
-        Self::from_list(list)
+        Self::from_list(serde_json::from_str(text).or_else(|_| yaml(text))?)
     }
 }
 

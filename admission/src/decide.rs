@@ -64,7 +64,6 @@ pub fn decide(
     Evaluation::Decided(decision)
 }
 
-/// Decides with all lookups answered by `find`.
 pub fn decide_with(
     request: &Request<'_>,
     policies: &Policies,

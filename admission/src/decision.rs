@@ -30,8 +30,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Clients and proxies show this much of a warning without cutting it
-    /// (apiserver pkg/endpoints/filters/warning.go).
+    /// Longer warnings are cut by clients and proxies (apiserver pkg/endpoints/filters/warning.go).
     pub const LONGEST_WARNING: usize = 120;
 
     pub(crate) fn allow() -> Self {
@@ -42,7 +41,6 @@ impl Decision {
         }
     }
 
-    /// Applies a denial in its rule's mode.
     pub(crate) fn refuse(&mut self, denial: Denial, mode: Mode) {
         self.refusal = Some(Refusal {
             mode,
@@ -81,6 +79,9 @@ pub enum Evaluation {
     /// Look this up, add the result to [`crate::Lookups`], and call again.
     Needs(Lookup),
 }
+
+/// The result of a check, if nothing interrupted it.
+pub(crate) type Checked<T = ()> = Result<T, Interrupted>;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Interrupted {

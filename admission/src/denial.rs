@@ -68,13 +68,11 @@ impl Denial {
         Self::new(rule, StatusReason::Forbidden, message)
     }
 
-    /// `what` of the request cannot be read.
     pub(crate) fn unreadable(rule: AdmissionRule, what: &str, error: impl fmt::Display) -> Self {
         let message = format!("failed to read {what}: {error}");
         Self::new(rule, StatusReason::BadRequest, message)
     }
 
-    /// A lookup that the rule needs failed.
     pub(crate) fn unavailable(rule: AdmissionRule, error: &str) -> Self {
         Self::new(rule, StatusReason::ServiceUnavailable, error.to_owned())
             .remedy("the API server did not answer a lookup; the client retries")

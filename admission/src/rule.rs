@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 named! {
-    /// A rule, as named in configuration, metrics and audit annotations.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "camelCase")]
     pub enum AdmissionRule {
@@ -20,10 +19,8 @@ named! {
         CsiNodes = "csiNodes",
         ResourceSlices = "resourceSlices",
         SigningRequests = "signingRequests",
-        /// Annotations and finalizers that go through pods/status.
         PodStatusMetadata = "podStatusMetadata",
         MirrorPodLabels = "mirrorPodLabels",
-        /// A node that uncordons itself.
         SelfUncordon = "selfUncordon",
         RegistrationOwners = "registrationOwners",
         Events = "events",
@@ -43,8 +40,7 @@ named! {
 }
 
 impl AdmissionRule {
-    /// The rules that refuse requests that the in-tree plugin allows. They are off unless their mode is
-    /// configured.
+    /// The rules that refuse requests that the in-tree plugin allows: off unless their mode is configured.
     pub(crate) const STRICTER: [Self; 8] = [
         Self::PodStatusMetadata,
         Self::MirrorPodLabels,

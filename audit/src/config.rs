@@ -97,7 +97,6 @@ pub enum FailOn {
 }
 
 impl FailOn {
-    /// Whether a finding this bad makes the command fail.
     pub fn includes(self, severity: Severity) -> bool {
         match self {
             Self::Error => severity >= Severity::Error,
@@ -147,13 +146,12 @@ pub enum AuditFormat {
     Name,
 }
 
-/// The id or the group of a rule, which may be a removed one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct RuleName(String);
 
 impl<'de> Deserialize<'de> for RuleName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
         if is_known(&name) {
             return Ok(Self(name));
         }
@@ -193,10 +191,8 @@ impl AuditConfig {
     }
 }
 
-fn nodes<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<(String, LabelSelector)>, D::Error> {
-    let Some(text) = Option::<String>::deserialize(deserializer)? else {
+fn nodes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<(String, LabelSelector)>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(from)? else {
         return Ok(None);
     };
     let selector = label_selector(&text).map_err(D::Error::custom)?;
@@ -208,16 +204,16 @@ fn nodes<'de, D: Deserializer<'de>>(
     Ok(Some((text, selector)))
 }
 
-fn reason<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let text = String::deserialize(deserializer)?;
+fn reason<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let text = String::deserialize(from)?;
     if text.trim().is_empty() {
         return Err(D::Error::custom("the reason is empty"));
     }
     Ok(text)
 }
 
-fn file<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    let file = Option::<String>::deserialize(deserializer)?;
+fn file<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let file = Option::<String>::deserialize(from)?;
     if file.as_deref().is_some_and(|file| matches!(file, "" | "-")) {
         return Err(D::Error::custom(
             "no name of a file; leave `file` out for stdout",
@@ -226,8 +222,8 @@ fn file<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D:
     Ok(file)
 }
 
-fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Date>, D::Error> {
-    let Some(text) = Option::<String>::deserialize(deserializer)? else {
+fn date<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Date>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(from)? else {
         return Ok(None);
     };
     let date = text

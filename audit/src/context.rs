@@ -23,15 +23,12 @@ use nodelife_core::zone::{self, ZoneReport};
 /// `nodeLeaseDurationSeconds` (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
 pub(crate) const LEASE_DURATION: i32 = 40;
 
-/// A snapshot with its indices.
 #[derive(Debug)]
 pub struct Context<'a> {
     pub snapshot: &'a Snapshot,
     /// The time that all ages refer to.
     pub now: Timestamp,
-    /// The API server's version, where it is known.
     pub server: Option<Version>,
-    /// Flags of kube-controller-manager.
     pub settings: zone::Settings,
     pub zones: ZoneReport,
     nodes: HashMap<&'a str, &'a Node>,
@@ -131,8 +128,7 @@ impl<'a> Context<'a> {
         pods.filter(|pod| !pod.is_terminal())
     }
 
-    /// The pods that an eviction would move: neither terminated nor terminating, not DaemonSet or
-    /// static pods.
+    /// The pods that an eviction would move: not terminated or terminating, DaemonSet's or static.
     pub fn evictable_pods(&self) -> impl Iterator<Item = &'a Pod> {
         let is_evictable =
             |pod: &&Pod| !pod.is_terminal() && !pod.is_terminating() && !belongs_to_node(pod);
@@ -186,7 +182,6 @@ impl<'a> Context<'a> {
         self.autoscalers.get_or_init(all)
     }
 
-    /// The pods that the workloads of a manifest will have.
     pub fn declared(&self) -> &DeclaredPods {
         let all = || DeclaredPods::of(&self.snapshot.workloads);
         self.declared.get_or_init(all)
@@ -200,7 +195,6 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// The pods that use the claim of this PersistentVolume.
     pub fn pods_with_volume(&self, volume: &str) -> impl Iterator<Item = &'a Pod> {
         let mut volumes = self.snapshot.volumes.iter().flatten();
         let volume = volumes.find(|one| one.metadata.name == *volume);
@@ -237,7 +231,6 @@ impl<'a> Context<'a> {
         all
     }
 
-    /// The configuration of the node's kubelet, where it was read.
     pub fn config(&self, node: &str) -> Option<&'a KubeletConfiguration> {
         self.snapshot.kubelet_configs.get(node)
     }
@@ -293,12 +286,10 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Seconds since the object was created, if known.
     pub fn age(&self, meta: &nodelife_core::object::Meta) -> Option<i64> {
         meta.creation_timestamp.map(|then| self.seconds_since(then))
     }
 
-    /// The controllers of these pods, and what controls those.
     pub fn workloads_of(&self, pods: &[&Pod]) -> Workloads {
         let mut found: HashMap<&str, &Workload> = HashMap::default();
         for pod in pods {
@@ -315,7 +306,6 @@ impl<'a> Context<'a> {
         workloads
     }
 
-    /// These pods by what made them.
     pub(super) fn by_owner(
         &self,
         pods: impl IntoIterator<Item = &'a Pod>,
@@ -323,7 +313,6 @@ impl<'a> Context<'a> {
         by_owner(pods, |uid| self.workload(uid))
     }
 
-    /// The workload with this UID, where it is in the snapshot.
     pub fn workload(&self, uid: &str) -> Option<&'a Workload> {
         let all = || {
             let workloads = self.snapshot.workloads.iter();
@@ -408,7 +397,6 @@ pub(super) fn capacity(node: &Node, resource: &str) -> Option<Quantity> {
     amount(node.status.capacity.get(resource))
 }
 
-/// The requests of the node's pods for a resource, and its Allocatable.
 pub(super) fn requested(
     context: &Context<'_>,
     node: &Node,
@@ -444,7 +432,6 @@ pub(super) fn is_control_plane(node: &Node) -> bool {
     .any(|label| node.metadata.labels.contains_key(*label))
 }
 
-/// Whether the control plane has lost contact with the node.
 pub(super) fn is_lost(node: &Node) -> bool {
     let ready = node.condition("Ready");
     ready.is_some_and(|ready| ready.status == "Unknown")

@@ -105,7 +105,6 @@ impl Exclude {
 }
 
 impl fmt::Display for Exclude {
-    /// Its rules, objects and nodes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let objects = self.objects.iter().map(|one| &one.text);
         let nodes = self.nodes.as_ref();

@@ -37,7 +37,6 @@ impl Statement {
         self
     }
 
-    /// Continues the template.
     #[must_use]
     pub fn and(mut self, more: &'static str) -> Self {
         self.template.to_mut().push_str(more);
@@ -52,7 +51,6 @@ impl Statement {
     }
 }
 
-/// Puts a text in the place of each fact.
 pub(super) fn render<'t>(template: &str, text: impl Fn(&str) -> Cow<'t, str>) -> String {
     let mut parts = template.split('{');
     let mut rendered = parts.next().unwrap_or_default().to_owned();
@@ -64,13 +62,11 @@ pub(super) fn render<'t>(template: &str, text: impl Fn(&str) -> Cow<'t, str>) ->
     rendered
 }
 
-/// The facts that a template names.
 pub(super) fn keys(template: &str) -> impl Iterator<Item = &str> {
     let parts = template.split('{').skip(1);
     parts.filter_map(|part| part.split_once('}').map(|(key, _)| key))
 }
 
-/// How a fact is told for several findings together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FactKind {
     /// Findings with different words are not alike.
@@ -81,7 +77,6 @@ pub(super) enum FactKind {
     Amount,
     /// Names of objects: the first of several are told.
     Name,
-    /// A name or an id of the subject itself.
     Identity,
 }
 
@@ -137,19 +132,16 @@ impl Fact {
         Self::new(text, FactKind::Quote)
     }
 
-    /// A name or an id of the subject itself.
     pub fn identity(text: &str) -> Self {
         Self::new(text, FactKind::Identity)
     }
 
-    /// Tells it in other words.
     #[must_use]
     pub fn shown(mut self, text: impl Into<Box<str>>) -> Self {
         self.text = Some(text.into());
         self
     }
 
-    /// Gives machines another value.
     #[must_use]
     pub fn valued(self, value: impl Into<Value>) -> Self {
         let text = self.text().as_ref().into();
@@ -204,7 +196,6 @@ impl Fact {
     }
 }
 
-/// Tells the facts of several findings under the same key together.
 pub(super) fn together<'a>(key: &str, facts: &[&'a Fact]) -> Cow<'a, str> {
     let Some(first) = facts.first() else {
         return "".into();
@@ -251,7 +242,6 @@ fn range(facts: &[&Fact]) -> String {
     }
 }
 
-/// A number and its unit, if that is all.
 fn unit(text: &str) -> Option<(&str, &str)> {
     let at = text.find(|c: char| c.is_alphabetic() || c == ' ')?;
     let (number, unit) = text.split_at_checked(at)?;

@@ -26,7 +26,6 @@ pub struct FindingBuilder<'a> {
     fix: Option<&'static str>,
     confidence: Confidence,
     nodes: Vec<&'a str>,
-    /// The value of [`SKIP_ANNOTATION`].
     pub(super) skip: Option<&'a Str>,
 }
 
@@ -60,7 +59,6 @@ impl<'a> FindingBuilder<'a> {
         found
     }
 
-    /// A finding about a zone and its nodes.
     pub fn zone(context: &Context<'a>, key: &ZoneKey, says: impl Into<Statement>) -> Self {
         let nodes = context.nodes();
         let members = nodes.filter(|node| ZoneKey::of(&node.metadata.labels) == *key);
@@ -89,14 +87,12 @@ impl<'a> FindingBuilder<'a> {
         }
     }
 
-    /// Adds a fact to the statement.
     #[must_use]
     pub fn with(mut self, key: &'static str, fact: impl Into<Fact>) -> Self {
         self.statement = self.statement.with(key, fact);
         self
     }
 
-    /// Continues the template.
     #[must_use]
     pub fn and(mut self, more: &'static str) -> Self {
         self.statement = self.statement.and(more);
@@ -116,7 +112,6 @@ impl<'a> FindingBuilder<'a> {
         self
     }
 
-    /// Overrides the rule's severity.
     #[must_use]
     pub fn severity(mut self, severity: Severity) -> Self {
         self.severity = Some(severity);
@@ -132,14 +127,12 @@ impl<'a> FindingBuilder<'a> {
         }
     }
 
-    /// Overrides the rule's fix.
     #[must_use]
     pub fn fix(mut self, fix: &'static str) -> Self {
         self.fix = Some(fix);
         self
     }
 
-    /// Marks the finding as concluded, not measured.
     #[must_use]
     pub fn inferred(mut self) -> Self {
         self.confidence = Confidence::Inferred;
@@ -174,7 +167,6 @@ pub struct Findings<'a> {
     pub(super) rule: &'static Rule,
     pub(super) selection: &'a Selection,
     pub(super) context: &'a Context<'a>,
-    /// Of the rules so far.
     pub(super) audit: Audit,
 }
 

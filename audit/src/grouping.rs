@@ -58,8 +58,7 @@ impl<'a> FindingGroup<'a> {
         }
     }
 
-    /// The names of its first objects, and how many more there are: `ip-a, ip-b, ip-c and 497
-    /// more`.
+    /// The names of its first objects, and how many more there are: `a, b, c and 497 more`.
     pub fn names(&self, shown: usize) -> String {
         format::first(shown, self.findings.iter().map(|f| name(f)))
     }
@@ -73,7 +72,6 @@ fn plural(kind: &str) -> String {
     }
 }
 
-/// The object's name, after its namespace if it has one.
 fn name(finding: &Finding) -> String {
     let subject = &finding.subject;
     match &subject.namespace {
@@ -82,7 +80,6 @@ fn name(finding: &Finding) -> String {
     }
 }
 
-/// The nodes of a snapshot and their pools.
 #[derive(Debug)]
 pub struct NodePools<'a>(HashMap<&'a str, Option<&'a str>>);
 
@@ -114,8 +111,7 @@ impl<'a> NodePools<'a> {
         self.group_apart(findings, |_| Vec::new())
     }
 
-    /// As [`NodePools::group`], but findings of which `apart` says something else are never in the
-    /// same group.
+    /// As [`NodePools::group`], but findings of which `apart` says something else are never together.
     pub fn group_apart(
         &self,
         findings: impl IntoIterator<Item = &'a Finding>,
@@ -225,7 +221,6 @@ impl<'a> NodePools<'a> {
     }
 }
 
-/// The properties that all findings of a group share.
 #[derive(PartialEq, Eq, Hash)]
 struct Key<'a> {
     rule: &'a str,
@@ -238,19 +233,16 @@ struct Key<'a> {
     apart: Vec<&'a str>,
 }
 
-/// Findings of the same pools.
 struct Part<'a> {
     pools: Vec<&'a str>,
     findings: Vec<&'a Finding>,
 }
 
-/// The facts that the message names.
 fn facts(finding: &Finding) -> impl Iterator<Item = (&str, &Fact)> {
     let keys = keys(&finding.template);
     keys.filter_map(|key| Some((key, finding.evidence.get(key)?)))
 }
 
-/// Whether more differs than what identifies the objects.
 fn differ(findings: &[&Finding]) -> bool {
     let told = |finding| -> Vec<Cow<'_, str>> {
         let facts = facts(finding).filter(|(_, fact)| fact.kind != FactKind::Identity);

@@ -59,7 +59,6 @@ impl<'a> Headroom<'a> {
         all
     }
 
-    /// The node that offers most.
     pub(super) fn largest(&self) -> Option<&'a Node> {
         let largest = self.offers.iter().max_by_key(|(_, offer)| offer);
         largest.map(|(node, _)| *node)
@@ -72,7 +71,6 @@ impl<'a> Headroom<'a> {
         left.filter(|left| self.wanted > *left)
     }
 
-    /// The arithmetic as text.
     pub(super) fn say(&self, without: &str, left: i128) -> Statement {
         // Small amounts in a smaller unit, or their difference would not be seen.
         let is_small = |limit: i64| left.max(self.wanted) < i128::from(limit) * 1_000_000_000;

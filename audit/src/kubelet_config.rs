@@ -9,8 +9,7 @@ use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::format;
 use nodelife_core::object::Node;
 
-/// Asks `check` about every configuration, and reports each answer once with the nodes
-/// that it holds for.
+/// Asks `check` about every configuration, and reports each answer once with its nodes.
 pub(super) fn each(
     context: &Context<'_>,
     findings: &mut Findings<'_>,
@@ -32,7 +31,6 @@ pub(super) fn each(
     }
 }
 
-/// A finding about the first of `nodes` that names the others.
 pub(super) fn found<'a>(nodes: &[&'a Node], statement: Statement) -> FindingBuilder<'a> {
     let mut names = nodes.iter().map(|node| node.metadata.name.as_str());
     let all = Fact::names(names.clone());

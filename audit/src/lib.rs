@@ -58,15 +58,13 @@ pub use selection::{Selection, Severities, group_of};
 
 use nodelife_core::snapshot::{Snapshot, Source};
 
-/// Runs the selected rules on `snapshot`. Ages refer to the time at which it was taken, or to
-/// `now` if that is unknown.
+/// Runs the selected rules. Ages refer to the time of the snapshot, or to `now` if that is unknown.
 pub fn audit(snapshot: &Snapshot, selection: &Selection, now: Timestamp) -> Audit {
     let now = snapshot.taken_at.unwrap_or(now);
     let context = Context::new(snapshot, None, now);
     check(&context, selection)
 }
 
-/// Runs the selected rules on the snapshot of a context.
 pub fn check<'a>(context: &'a Context<'a>, selection: &'a Selection) -> Audit {
     let mut audit = Audit::default();
     for rule in all().filter(|rule| selection.wants(rule.id)) {

@@ -17,7 +17,6 @@ const SCHEDULED: [&str; 6] = [
     "TerminateScheduled",
 ];
 
-/// Taints by which agents announce such an event.
 const SCHEDULED_TAINTS: [&str; 4] = [
     "aws-node-termination-handler/scheduled-maintenance",
     "aws-node-termination-handler/spot-itn",
@@ -68,19 +67,16 @@ impl Maintenance {
     }
 }
 
-/// The condition that announces an event of the machine.
 pub(crate) fn scheduled_condition(node: &Node) -> Option<&NodeCondition> {
     let mut conditions = node.status.conditions.iter();
     conditions.find(|c| SCHEDULED.contains(&c.kind.as_str()) && c.status == "True")
 }
 
-/// The taint that announces an event of the machine.
 pub(crate) fn scheduled_taint(node: &Node) -> Option<&Taint> {
     let mut taints = node.spec.taints.iter();
     taints.find(|taint| is_scheduled(&taint.key))
 }
 
-/// Whether a taint with this key announces an event of the machine.
 pub(crate) fn is_scheduled(key: &str) -> bool {
     SCHEDULED_TAINTS.contains(&key)
 }

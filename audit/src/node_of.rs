@@ -5,7 +5,6 @@ use foldhash::{HashMap, HashSet};
 use super::finding::{Finding, Subject};
 use nodelife_core::object::Pod;
 
-/// The nodes of the pods that findings are about, by namespace and name.
 #[derive(Debug)]
 pub struct NodeOf<'a>(HashMap<(&'a str, &'a str), &'a str>);
 

@@ -6,7 +6,6 @@ use foldhash::HashMap;
 
 use nodelife_core::object::{Pod, Toleration, Workload};
 
-/// The owner of a pod: its workload, or the pod itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Owner {
     pub(super) namespace: String,
@@ -41,7 +40,6 @@ impl Owner {
     }
 }
 
-/// The pods by their owners; `workload` finds a workload by its UID.
 pub(super) fn by_owner<'a, 'w>(
     pods: impl IntoIterator<Item = &'a Pod>,
     workload: impl Fn(&str) -> Option<&'w Workload>,
@@ -83,7 +81,6 @@ pub(super) fn by_owner<'a, 'w>(
 pub(super) struct OwnedPods<'a> {
     pub(super) owner: Owner,
     pub(super) pods: Vec<&'a Pod>,
-    /// Whether all have the same tolerations, as replicas do.
     is_alike: bool,
 }
 

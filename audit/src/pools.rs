@@ -16,7 +16,6 @@ const POOL_LABELS: [&str; 6] = [
     "machine.openshift.io/cluster-api-machineset",
 ];
 
-/// The provider's name of the pool of a node with these labels.
 pub fn pool_of(labels: &Labels) -> Option<&str> {
     let label = |key: &&str| labels.get(*key).map(nodelife_core::text::Str::as_str);
     POOL_LABELS.iter().find_map(label)
@@ -37,7 +36,6 @@ impl fmt::Display for Pool<'_> {
     }
 }
 
-/// The nodes whose labels name a pool, by pool and machine type.
 pub(super) fn pools<'a>(context: &Context<'a>) -> BTreeMap<Pool<'a>, Vec<&'a Node>> {
     let mut pools: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for node in context.nodes() {

@@ -11,7 +11,6 @@ use super::finding::{Finding, Severity, Subject};
 use nodelife_core::snapshot::{Clock, Snapshot};
 use nodelife_core::text::Str;
 
-/// How many nodes findings of severity error name.
 pub fn nodes_with_errors(findings: &[Finding]) -> usize {
     let errors = findings
         .iter()
@@ -103,7 +102,6 @@ impl Input {
     }
 }
 
-/// The result of all rules that were asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Audit {
     /// Worst first, then by rule and subject.

@@ -38,19 +38,15 @@ macro_rules! rules {
 }
 pub(crate) use rules;
 
-/// The check of a rule, by what it looks at.
 #[derive(Clone, Copy, Debug)]
 pub enum Check {
-    /// The whole snapshot.
     All(fn(&Context<'_>, &mut Findings<'_>)),
     /// The whole cluster: skipped if the input has only some of its nodes.
     Cluster(fn(&Context<'_>, &mut Findings<'_>)),
     /// One node, with at most one finding.
     Node(for<'a> fn(&Context<'a>, &'a Node) -> Option<FindingBuilder<'a>>),
-    /// As `Node`, but only nodes whose owner configures the machine: not Fargate, not virtual
-    /// kubelets.
+    /// As `Node`, but only nodes whose owner configures the machine: no Fargate, no virtual kubelets.
     Machine(for<'a> fn(&Context<'a>, &'a Node) -> Option<FindingBuilder<'a>>),
-    /// One node, with any number of findings.
     EachNode(fn(&Context<'_>, &Node, &mut Findings<'_>)),
     /// The configuration of one kubelet. Nodes of which it says the same share one finding.
     Configuration(fn(&Node, &KubeletConfiguration) -> Option<Statement>),
@@ -74,7 +70,6 @@ impl Rule {
         self.text_after("\n## Confirm\n\n")
     }
 
-    /// The commands that show it.
     pub fn commands(&self) -> impl Iterator<Item = &'static str> {
         let (_, confirm) = self.page.split_once("\n## Confirm\n").unwrap_or_default();
         let (confirm, _) = confirm.split_once("\n## ").unwrap_or_default();
@@ -86,7 +81,6 @@ impl Rule {
         self.text_after("\n## Fix\n\n")
     }
 
-    /// Further reading.
     pub fn link(&self) -> &'static str {
         self.text_after("\n## More\n\n")
     }

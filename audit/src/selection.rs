@@ -11,18 +11,14 @@ use nodelife_core::text::Str;
 pub struct Selection {
     /// Ids or group codes to check; empty: all.
     pub rules: Vec<String>,
-    /// Ids or group codes not to check.
     pub skip: Vec<String>,
-    /// Findings below it are kept apart.
     pub severity: Severity,
     /// Names of the nodes that matter; empty: all.
     pub nodes: Vec<Str>,
     pub selector: Option<LabelSelector>,
     /// The version that the nodes are to run. Without it the rules about an upgrade are not checked.
     pub target: Option<Target>,
-    /// Findings that a configuration file suppresses.
     pub excludes: Vec<Exclude>,
-    /// Severities instead of those of the catalogue.
     pub severities: Severities,
 }
 
@@ -32,7 +28,6 @@ impl Selection {
             && !self.skip.iter().any(|name| names(name, rule))
     }
 
-    /// Every id and group code that it names.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().chain(&self.skip).map(String::as_str)
     }

@@ -7,7 +7,7 @@ use rcgen::{
 };
 
 use crate::certificate::{Certificate, Encoded, asn1, parse};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::lifetimes::Lifetimes;
 use crate::names::ObjectNames;
 
@@ -20,7 +20,7 @@ pub struct Authority {
 
 impl Authority {
     /// Makes a CA that is valid from `now` less the backdate.
-    pub fn make(names: &ObjectNames, lifetimes: &Lifetimes, now: Timestamp) -> Result<Self, Error> {
+    pub fn make(names: &ObjectNames, lifetimes: &Lifetimes, now: Timestamp) -> Result<Self> {
         let key = KeyPair::generate().map_err(Error::make("the CA's key"))?;
         let mut params = CertificateParams::default();
         params.not_before = asn1(instant(now, -lifetimes.backdate)?)?.to_datetime();
@@ -43,7 +43,7 @@ impl Authority {
     }
 
     /// Reads a stored pair; the key must match the certificate.
-    pub(crate) fn read(certificate: &[u8], key: &[u8], names: &ObjectNames) -> Result<Self, Error> {
+    pub(crate) fn read(certificate: &[u8], key: &[u8], names: &ObjectNames) -> Result<Self> {
         let what = "the CA";
         let [certificate] =
             <[Encoded; 1]>::try_from(Encoded::read_all(certificate, &names.ca_subject())?)
@@ -67,19 +67,13 @@ impl Authority {
         self.key.serialize_pem()
     }
 
-    /// rcgen's view of it, to sign with.
-    pub(crate) fn issuer(&self) -> Result<Issuer<'_, &KeyPair>, Error> {
+    pub(crate) fn issuer(&self) -> Result<Issuer<'_, &KeyPair>> {
         let der = self.certificate.der.as_slice().into();
         Issuer::from_ca_cert_der(&der, &self.key).map_err(Error::make("a signature of the CA"))
     }
 }
 
-/// Reads a private key and makes sure that it belongs to `certificate`.
-pub(crate) fn read_key(
-    pem: &[u8],
-    certificate: &Encoded,
-    what: &'static str,
-) -> Result<KeyPair, Error> {
+pub(crate) fn read_key(pem: &[u8], certificate: &Encoded, what: &'static str) -> Result<KeyPair> {
     let text =
         std::str::from_utf8(pem).map_err(|_| Error::unusable(what, "the key is not text"))?;
     let key = KeyPair::from_pem(text).map_err(|error| Error::unusable(what, error.to_string()))?;
@@ -91,6 +85,6 @@ pub(crate) fn read_key(
     Ok(key)
 }
 
-pub(crate) fn instant(now: Timestamp, after: jiff::SignedDuration) -> Result<Timestamp, Error> {
+pub(crate) fn instant(now: Timestamp, after: jiff::SignedDuration) -> Result<Timestamp> {
     now.checked_add(after).map_err(|_| Error::Time(now))
 }

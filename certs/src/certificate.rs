@@ -7,7 +7,7 @@ use x509_parser::pem::Pem;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::time::ASN1Time;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// SHA-256 of a certificate's DER.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,7 +35,6 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// The properties of a certificate that the rotation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Certificate {
     pub id: Fingerprint,
@@ -65,7 +64,7 @@ pub(crate) struct Encoded {
 
 impl Encoded {
     /// Reads DER. `subject` is the common name that makes a CA our own.
-    pub(crate) fn read(der: Vec<u8>, subject: &str) -> Result<Self, Error> {
+    pub(crate) fn read(der: Vec<u8>, subject: &str) -> Result<Self> {
         let x509 = parse(&der)?;
         let own = x509.is_ca()
             && x509
@@ -82,7 +81,7 @@ impl Encoded {
     }
 
     /// Every certificate of a PEM document, in order.
-    pub(crate) fn read_all(pem: &[u8], subject: &str) -> Result<Vec<Self>, Error> {
+    pub(crate) fn read_all(pem: &[u8], subject: &str) -> Result<Vec<Self>> {
         Pem::iter_from_buffer(pem)
             .map(|block| {
                 let block = block.map_err(|error| Error::unusable("PEM", error.to_string()))?;
@@ -117,7 +116,7 @@ pub(crate) fn render<'a>(certificates: impl IntoIterator<Item = &'a Encoded>) ->
 }
 
 /// Parses DER without trailing bytes.
-pub(crate) fn parse(der: &[u8]) -> Result<X509Certificate<'_>, Error> {
+pub(crate) fn parse(der: &[u8]) -> Result<X509Certificate<'_>> {
     match X509Certificate::from_der(der) {
         Ok(([], x509)) => Ok(x509),
         Ok(_) => Err(Error::unusable("certificate", "it has trailing bytes")),
@@ -125,24 +124,21 @@ pub(crate) fn parse(der: &[u8]) -> Result<X509Certificate<'_>, Error> {
     }
 }
 
-fn timestamp(time: ASN1Time) -> Result<Timestamp, Error> {
+fn timestamp(time: ASN1Time) -> Result<Timestamp> {
     Timestamp::from_second(time.timestamp())
         .map_err(|error| Error::unusable("certificate", error.to_string()))
 }
 
-/// The instant as rcgen wants it.
-pub(crate) fn asn1(time: Timestamp) -> Result<ASN1Time, Error> {
+pub(crate) fn asn1(time: Timestamp) -> Result<ASN1Time> {
     ASN1Time::from_timestamp(time.as_second()).map_err(|_| Error::Time(time))
 }
 
-/// Whether an API server accepts a leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// Until then.
     Accepted(Timestamp),
     /// A CA of the bundle signed it, but it expired then or becomes valid then.
     NotValid(Timestamp),
-    /// No CA of the bundle signed it.
     UnknownAuthority,
     Unreadable(String),
 }

@@ -47,7 +47,6 @@ impl History {
         Some(now.steady.saturating_sub(*since))
     }
 
-    /// How long the serving Secret has held a leaf of `id`.
     pub fn served(&self, id: Fingerprint, now: Now) -> Option<Duration> {
         let (issuer, since) = self.serving?;
         (issuer == id).then(|| now.steady.saturating_sub(since))

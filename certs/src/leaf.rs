@@ -8,11 +8,10 @@ use x509_parser::extensions::GeneralName;
 
 use crate::authority::{Authority, instant, read_key};
 use crate::certificate::{Encoded, asn1, parse};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::lifetimes::Lifetimes;
 use crate::names::ObjectNames;
 
-/// A serving certificate with its key and the certificate of the CA that signed it.
 pub struct Leaf {
     pub(crate) certificate: Encoded,
     pub(crate) issuer: Encoded,
@@ -26,7 +25,7 @@ impl Leaf {
         names: &ObjectNames,
         lifetimes: &Lifetimes,
         now: Timestamp,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let key = KeyPair::generate().map_err(Error::make("the leaf's key"))?;
         let end = instant(now, lifetimes.leaf)?.min(authority.summary().not_after);
         let mut params =
@@ -58,7 +57,7 @@ impl Leaf {
         key: &[u8],
         ca: &[u8],
         names: &ObjectNames,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let what = "the leaf";
         let certificate = Encoded::read_all(certificate, &names.ca_subject())?
             .into_iter()
@@ -93,7 +92,7 @@ impl Leaf {
     }
 }
 
-fn bears(certificate: &Encoded, name: &str) -> Result<bool, Error> {
+fn bears(certificate: &Encoded, name: &str) -> Result<bool> {
     let x509 = parse(&certificate.der)?;
     let names = x509
         .subject_alternative_name()

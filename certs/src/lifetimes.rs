@@ -53,8 +53,7 @@ impl Lifetimes {
         None
     }
 
-    /// How long a former signer stays in the bundle: until its last leaf has expired and all
-    /// clients know.
+    /// How long a former signer stays in the bundle: until its last leaf has expired and all clients know.
     pub(crate) fn retirement(&self) -> SignedDuration {
         self.leaf.saturating_add(self.propagation)
     }

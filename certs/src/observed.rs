@@ -24,7 +24,6 @@ pub struct Now {
 pub struct Observed {
     /// The serving Secret; `None` if it does not exist or cannot be served.
     pub serving: Option<Serving>,
-    /// Our webhook configurations that exist.
     pub configurations: Vec<Configuration>,
     /// The CA's Secret; `None` if it does not exist or cannot sign.
     pub rotation: Option<Rotation>,
@@ -45,23 +44,19 @@ pub struct Configuration {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotation {
     pub signer: Certificate,
-    /// The CA that is being published, to sign later.
     pub next: Option<Certificate>,
     /// The desired caBundle: signer, next, and the CAs whose leaves may still be served.
     pub bundle: Vec<Certificate>,
-    /// When the signer became the signer.
     pub promoted: Timestamp,
 }
 
 impl Configuration {
-    /// Whether all webhooks trust `id`.
     pub fn holds(&self, id: Fingerprint) -> bool {
         self.bundles
             .iter()
             .all(|bundle| bundle.as_ref().is_some_and(|all| has(all, id)))
     }
 
-    /// Whether all webhooks trust exactly `wanted`.
     pub fn matches(&self, wanted: &[Certificate]) -> bool {
         self.bundles.iter().all(|bundle| {
             bundle.as_ref().is_some_and(|all| {
@@ -72,7 +67,6 @@ impl Configuration {
 }
 
 impl Observed {
-    /// Whether every configuration trusts `id`.
     pub fn everywhere(&self, id: Fingerprint) -> bool {
         self.configurations.iter().all(|one| one.holds(id))
     }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::authority::Authority;
 use crate::certificate::{Encoded, Fingerprint};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::history::History;
 use crate::leaf::Leaf;
 use crate::lifetimes::Lifetimes;
@@ -20,8 +20,7 @@ use crate::observed::{Now, Observed};
 use crate::step::{RotationAction, Situation, repairs, step};
 use crate::store::{CaSecret, Reading, Store};
 
-/// One pass reads and writes a few objects; an API server that takes longer than this for it is
-/// treated as unreachable.
+/// One pass reads and writes a few objects; an API server that takes longer counts as unreachable.
 const PASS: Duration = Duration::from_secs(20);
 /// The Lease expires this long after its last renewal, as in client-go's leader election
 /// (`LeaseDuration`, `RenewDeadline`, `RetryPeriod` are 15, 10 and 2 s).
@@ -32,25 +31,21 @@ const RENEW_AFTER: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub done: Vec<RotationAction>,
-    /// The state before the pass.
     pub observed: Observed,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct RotatorStatus {
-    /// Whether this process holds the Lease.
     pub holder: bool,
     /// When a pass last succeeded, or another holder was last seen active.
     pub succeeded: Option<Timestamp>,
     pub failed: u64,
-    /// The number of actions since the start, by kind: `found`, `adopt`, `stage`, `promote`,
-    /// `retire`, `publish`, `issue`.
+    /// Actions since the start: `found`, `adopt`, `stage`, `promote`, `retire`, `publish`, `issue`.
     pub done: BTreeMap<&'static str, u64>,
     pub leaf_expiry: Option<Timestamp>,
     pub signer_expiry: Option<Timestamp>,
 }
 
-/// Carries out what [`step`] decides.
 pub struct Rotator {
     cluster: Cluster,
     store: Store,
@@ -60,7 +55,6 @@ pub struct Rotator {
 }
 
 impl Rotator {
-    /// Starts without a history of the caBundles.
     pub fn new(cluster: Cluster, names: ObjectNames, lifetimes: Lifetimes) -> Self {
         Self {
             // Its client does not retry by itself: the loop does, after a new read.
@@ -73,13 +67,13 @@ impl Rotator {
     }
 
     /// Reads the cluster once and carries out the actions that are due.
-    pub async fn pass(&mut self) -> Result<Report, Error> {
+    pub async fn pass(&mut self) -> Result<Report> {
         tokio::time::timeout(PASS, self.pass_now())
             .await
             .map_err(|_| Error::Deadline(PASS))?
     }
 
-    async fn pass_now(&mut self) -> Result<Report, Error> {
+    async fn pass_now(&mut self) -> Result<Report> {
         let now = Now {
             wall: Timestamp::now(),
             steady: self.started.elapsed(),
@@ -126,9 +120,8 @@ impl Rotator {
         }
     }
 
-    /// Repeats passes until nothing is due (`--once`): installs, repairs and renews, but does not
-    /// wait for a CA to propagate.
-    pub async fn settle(&mut self) -> Result<Vec<RotationAction>, Error> {
+    /// Repeats passes until nothing is due (`--once`), but does not wait for a CA to propagate.
+    pub async fn settle(&mut self) -> Result<Vec<RotationAction>> {
         let mut all = Vec::new();
         loop {
             let report = self.pass().await?;
@@ -213,7 +206,7 @@ impl Rotator {
         action: &RotationAction,
         seen: &Reading,
         now: Timestamp,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let names = &self.store.names;
         let make = || Authority::make(names, &self.lifetimes, now);
         match (action, &seen.ca) {
@@ -246,14 +239,13 @@ impl Rotator {
     }
 }
 
-/// The CA's Secret after the action `turn`.
 fn turned(
     turn: &RotationAction,
     ca: &CaSecret,
     seen: &Reading,
-    make: impl FnOnce() -> Result<Authority, Error>,
+    make: impl FnOnce() -> Result<Authority>,
     now: Timestamp,
-) -> Result<CaSecret, Error> {
+) -> Result<CaSecret> {
     let mut new = ca.clone();
     match turn {
         RotationAction::Stage => {

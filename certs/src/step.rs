@@ -13,17 +13,13 @@ pub enum RotationAction {
     /// Add a CA to the bundle that every configuration trusts and that signed the served leaf: the
     /// CA's Secret was restored to an older state.
     Adopt(Fingerprint),
-    /// Create the next CA and add it to the bundle.
     Stage,
     Promote,
     Retire(Vec<Fingerprint>),
-    /// Put the bundle into the configuration of this index.
     Publish(usize),
-    /// Sign a new leaf with the signer.
     Issue,
 }
 
-/// What a decision goes by.
 pub struct Situation<'a> {
     pub observed: &'a Observed,
     pub history: &'a History,
@@ -40,10 +36,7 @@ pub fn step(situation: &Situation<'_>) -> Vec<RotationAction> {
         let kept = survivors(situation.observed, situation.now);
         return vec![RotationAction::Found(kept)];
     };
-    match turn(rotation, situation) {
-        Some(action) => vec![action],
-        None => repairs(situation),
-    }
+    turn(rotation, situation).map_or_else(|| repairs(situation), |action| vec![action])
 }
 
 /// The actions that are due as long as the CA's Secret stays as it is.
@@ -81,7 +74,6 @@ fn survivors(observed: &Observed, now: Now) -> Vec<Fingerprint> {
     kept
 }
 
-/// The next change of the CA's Secret.
 fn turn(rotation: &Rotation, situation: &Situation<'_>) -> Option<RotationAction> {
     let (observed, now) = (situation.observed, situation.now.wall);
     if let Some(serving) = &observed.serving
@@ -125,7 +117,6 @@ fn retired(rotation: &Rotation, situation: &Situation<'_>) -> Vec<Fingerprint> {
     bundle.filter(|id| !needed(*id)).collect()
 }
 
-/// Whether a new leaf has to be signed.
 fn issue(rotation: &Rotation, situation: &Situation<'_>) -> bool {
     let (observed, now) = (situation.observed, situation.now.wall);
     let signer = &rotation.signer;

@@ -22,12 +22,11 @@ use serde_json::{Value, json};
 
 use crate::authority::Authority;
 use crate::certificate::{Encoded, render};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::leaf::Leaf;
 use crate::names::ObjectNames;
 use crate::observed::{Configuration, Observed, Rotation, Serving};
 
-/// The field manager of everything that certs writes.
 const MANAGER: &str = "nodelife-certs";
 
 /// The kinds of webhook configurations: as far as certs reads them, their webhooks are alike.
@@ -56,11 +55,9 @@ pub(crate) struct CaSecret {
 }
 
 pub(crate) struct Reading {
-    /// Resource version of the serving Secret, if it exists.
     serving_version: Option<String>,
     serving: Option<Leaf>,
     configurations: Vec<StoredConfiguration>,
-    /// Resource version of the CA's Secret, if it exists.
     ca_version: Option<String>,
     pub(crate) ca: Option<CaSecret>,
 }
@@ -70,7 +67,6 @@ struct StoredConfiguration {
     name: String,
     uid: String,
     version: String,
-    /// Name and caBundle of each webhook that calls our Service.
     webhooks: Vec<(String, Option<Vec<Encoded>>)>,
 }
 
@@ -88,9 +84,8 @@ impl Store {
         Api::namespaced(self.client.clone(), &self.names.namespace)
     }
 
-    /// Reads the serving Secret, then the configurations, then the CA's Secret
-    /// ([`Observed`] says why in this order).
-    pub(crate) async fn read(&self) -> Result<Reading, Error> {
+    /// Reads the serving Secret, the configurations, and last the CA's Secret ([`Observed`] says why).
+    pub(crate) async fn read(&self) -> Result<Reading> {
         let names = &self.names;
         let tls = self.secret(&names.tls_secret).await?;
         let mut configurations = Vec::new();
@@ -111,7 +106,7 @@ impl Store {
         })
     }
 
-    async fn secret(&self, name: &str) -> Result<Option<Secret>, Error> {
+    async fn secret(&self, name: &str) -> Result<Option<Secret>> {
         let what = format!("get Secret {}/{name}", self.names.namespace);
         let found = self.secrets().get_opt(name).await;
         found.map_err(Error::of_read(what))
@@ -146,13 +141,13 @@ impl Store {
         })
     }
 
-    fn leaf(&self, secret: &Secret) -> Result<Leaf, Error> {
+    fn leaf(&self, secret: &Secret) -> Result<Leaf> {
         let data = |key| entry(secret, key, "the serving Secret");
         let (certificate, key) = (data("tls.crt")?, data("tls.key")?);
         Leaf::read(certificate, key, data("ca.crt")?, &self.names)
     }
 
-    fn ca(&self, secret: &Secret) -> Result<CaSecret, Error> {
+    fn ca(&self, secret: &Secret) -> Result<CaSecret> {
         let what = "the CA's Secret";
         let data = |key| entry(secret, key, what);
         let subject = self.names.ca_subject();
@@ -181,7 +176,7 @@ impl Store {
         })
     }
 
-    pub(crate) async fn write_ca(&self, seen: &Reading, ca: &CaSecret) -> Result<(), Error> {
+    pub(crate) async fn write_ca(&self, seen: &Reading, ca: &CaSecret) -> Result<()> {
         let next = ca.next.as_deref();
         let data = [
             (key::BUNDLE, Some(render(&ca.bundle))),
@@ -196,7 +191,7 @@ impl Store {
             .await
     }
 
-    pub(crate) async fn write_leaf(&self, seen: &Reading, leaf: &Leaf) -> Result<(), Error> {
+    pub(crate) async fn write_leaf(&self, seen: &Reading, leaf: &Leaf) -> Result<()> {
         let data = [
             ("tls.crt", Some(leaf.certificate_pem())),
             ("tls.key", Some(leaf.key_pem())),
@@ -214,7 +209,7 @@ impl Store {
         kind: &str,
         version: Option<&str>,
         data: &[(&str, Option<String>)],
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let what = format!("write Secret {}/{name}", self.names.namespace);
         let Some(version) = version else {
             let texts = data.iter().filter_map(|(key, value)| {
@@ -263,7 +258,7 @@ impl Store {
         seen: &Reading,
         index: usize,
         bundle: &[Encoded],
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let Some(stored) = seen.configurations.get(index) else {
             return Ok(());
         };
@@ -327,18 +322,17 @@ fn version(secret: Option<&Secret>) -> Option<String> {
 }
 
 /// Treats a damaged Secret as lost, with a warning.
-fn accept<T>(name: &str, read: Result<T, Error>) -> Option<T> {
+fn accept<T>(name: &str, read: Result<T>) -> Option<T> {
     read.inspect_err(|error| tracing::warn!(secret = name, %error, "replacing an unusable Secret"))
         .ok()
 }
 
-fn entry<'a>(secret: &'a Secret, key: &str, what: &'static str) -> Result<&'a [u8], Error> {
+fn entry<'a>(secret: &'a Secret, key: &str, what: &'static str) -> Result<&'a [u8]> {
     let bytes = secret.data.as_ref().and_then(|data| data.get(key));
     let bytes = bytes.map(|bytes| bytes.0.as_slice());
     bytes.ok_or_else(|| Error::unusable(what, format!("{key} is missing")))
 }
 
-/// The labels of objects that certs creates, as in the manifests.
 fn labels() -> BTreeMap<String, String> {
     let labels = [
         ("app.kubernetes.io/name", "nodelife"),

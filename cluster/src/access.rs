@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::client::Cluster;
-use crate::error::ApiError;
+use crate::error::ApiResult;
 use crate::request::Call;
 use crate::resource::Resource;
 
@@ -42,15 +42,13 @@ pub struct Permission<'a> {
 }
 
 impl Cluster {
-    /// Whether the user may do this.
-    pub async fn is_allowed(&self, permission: &Permission<'_>) -> Result<bool, ApiError> {
+    pub async fn is_allowed(&self, permission: &Permission<'_>) -> ApiResult<bool> {
         let spec = json!({"resourceAttributes": permission});
         let answer = self.access(SELF_REVIEWS, "SelfSubjectAccessReview", &spec);
         Ok(answer.await?.allowed)
     }
 
-    /// The UID of the pod that the credentials are bound to, if they are those of a pod.
-    pub async fn own_pod(&self) -> Result<Option<Str>, ApiError> {
+    pub async fn own_pod(&self) -> ApiResult<Option<Str>> {
         let review = self.who_am_i().await?;
         // `PodUIDKey` of staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go, v1.36.3.
         let extra = review.pointer("/status/userInfo/extra");
@@ -59,7 +57,7 @@ impl Cluster {
     }
 
     /// The user of this client, as the API server knows him: a `SelfSubjectReview`.
-    pub(crate) async fn who_am_i(&self) -> Result<Value, ApiError> {
+    pub(crate) async fn who_am_i(&self) -> ApiResult<Value> {
         let kind = "SelfSubjectReview";
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": kind});
         let call = Call::create(WHO_AM_I.all(), &review)?;
@@ -67,16 +65,11 @@ impl Cluster {
     }
 
     /// The answer to the `spec` of a `SubjectAccessReview`. Needs the right to create these.
-    pub(crate) async fn subject_access(&self, spec: &Value) -> Result<AccessStatus, ApiError> {
+    pub(crate) async fn subject_access(&self, spec: &Value) -> ApiResult<AccessStatus> {
         self.access(REVIEWS, "SubjectAccessReview", spec).await
     }
 
-    async fn access(
-        &self,
-        reviews: Resource,
-        kind: &str,
-        spec: &Value,
-    ) -> Result<AccessStatus, ApiError> {
+    async fn access(&self, reviews: Resource, kind: &str, spec: &Value) -> ApiResult<AccessStatus> {
         let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
         let call = Call::create(reviews.all(), &review)?;
         let review: Review = self.read(&call).await?.json(&call)?;

@@ -11,7 +11,7 @@ use nodelife_core::text::Str;
 use serde_json::{Value, json};
 
 use crate::client::Cluster;
-use crate::error::ApiError;
+use crate::error::{ApiError, ApiResult};
 use crate::list::ListFilter;
 use crate::listing;
 use crate::request::Call;
@@ -20,18 +20,14 @@ use crate::resource::{Resource, Target};
 const NAMESPACES: Resource = Resource::core("namespaces");
 
 impl Cluster {
-    /// The locks of all drains, by a consistent read.
-    pub async fn drain_locks(&self) -> Result<Vec<Lock>, ApiError> {
+    pub async fn drain_locks(&self) -> ApiResult<Vec<Lock>> {
         let filter = ListFilter::drain_locks();
         let leases = self.items(&listing::DRAIN_LOCKS, &filter).await?;
         Ok(leases.into_iter().map(Lock::of).collect())
     }
 
     /// Asks for nodes: the lock is not held yet.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError::Conflict`] if there is one of this name, be it by a request whose answer was lost;
+    /// Fails with [`ApiError::Conflict`] if there is one of this name, be it by a request whose answer was lost;
     /// [`ApiError::NotFound`] without the namespace.
     pub async fn create_drain_lock(
         &self,
@@ -39,7 +35,7 @@ impl Cluster {
         holder: &str,
         lease: SignedDuration,
         nodes: &BTreeSet<Str>,
-    ) -> Result<Lock, ApiError> {
+    ) -> ApiResult<Lock> {
         let nodes: Vec<&str> = nodes.iter().map(Str::as_str).collect();
         let body = json!({
             "apiVersion": "coordination.k8s.io/v1",
@@ -60,11 +56,8 @@ impl Cluster {
     }
 
     /// Renews exactly this lock, of its UID; from then on it is held.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError::NotFound`], or [`ApiError::Conflict`] if another bears its name.
-    pub async fn renew_drain_lock(&self, lock: &Lock) -> Result<(), ApiError> {
+    /// Fails with [`ApiError::NotFound`], or with [`ApiError::Conflict`] if another bears its name.
+    pub async fn renew_drain_lock(&self, lock: &Lock) -> ApiResult<()> {
         let body = json!({
             "metadata": {"uid": lock.uid, "labels": {LOCK_LABEL: LOCK_HELD}},
             "spec": {"renewTime": self.renew_time()},
@@ -75,11 +68,7 @@ impl Cluster {
     }
 
     /// Deletes a lock, if it is still so: `preconditions` of `DeleteOptions`. Whether it is gone.
-    pub async fn delete_drain_lock(
-        &self,
-        name: &str,
-        preconditions: &Value,
-    ) -> Result<bool, ApiError> {
+    pub async fn delete_drain_lock(&self, name: &str, preconditions: &Value) -> ApiResult<bool> {
         let call = Call::delete(locks().named(name), preconditions)?;
         match self.read(&call).await {
             Ok(_) | Err(ApiError::NotFound(_)) => Ok(true),
@@ -88,7 +77,7 @@ impl Cluster {
         }
     }
 
-    pub async fn create_lock_namespace(&self) -> Result<(), ApiError> {
+    pub async fn create_lock_namespace(&self) -> ApiResult<()> {
         let name = json!({"name": LOCK_NAMESPACE});
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": name});
         match self.read(&Call::create(NAMESPACES.all(), &body)?).await {

@@ -8,22 +8,15 @@ use thiserror::Error;
 
 use crate::resource::Target;
 
-/// Why there is no connection to a cluster.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// Nothing says where the cluster is.
     #[error(
         "no cluster configured: no kubeconfig at {}, and not running in a pod; use --kubeconfig \
          FILE or --server URL, or read files with -f", .looked.display()
     )]
-    NoKubeconfig {
-        /// The file that was looked for last.
-        looked: PathBuf,
-    },
-    /// A kubeconfig is there but unreadable.
+    NoKubeconfig { looked: PathBuf },
     #[error("failed to read the kubeconfig: {reason}")]
     Kubeconfig { reason: String },
-    /// A name that was asked for is not in the kubeconfig.
     #[error("the kubeconfig has no {what} \"{name}\"; {}", known_names(.known))]
     NotInKubeconfig {
         /// `context`, `cluster` or `user`.
@@ -36,28 +29,22 @@ pub enum ConnectError {
         if *.by_flag { "-s (--server)" } else { "the server of the kubeconfig's cluster" }
     )]
     ServerAddress {
-        /// Whether `--server` gives it, and not the kubeconfig.
         by_flag: bool,
         server: String,
         reason: String,
     },
-    /// No context is current and none was named.
     #[error("the kubeconfig has no current context; use --context NAME ({})", known_names(.known))]
     NoContext { known: Vec<String> },
-    /// A group, UID or extra value of nobody.
     #[error("--as-group, --as-uid and --as-user-extra require --as USER")]
     ImpersonationWithoutUser,
-    /// A flag or a field of the kubeconfig has a value that cannot be used.
     #[error("failed to set up the connection to {server}: {reason}")]
     Setup { server: String, reason: String },
-    /// The first request failed on its way through a proxy.
     #[error(
         "failed to reach the API server {server} through the proxy {proxy}: {reason}; \
          check --proxy-url, proxy-url of the kubeconfig, HTTPS_PROXY and NO_PROXY"
     )]
     Proxy {
         server: String,
-        /// Host and port of the proxy.
         proxy: String,
         reason: String,
     },
@@ -67,13 +54,11 @@ pub enum ConnectError {
          the kubeconfig's cluster"
     )]
     NotAnApiServer { server: String, reason: String },
-    /// The first request failed.
     #[error(transparent)]
     Api(#[from] ApiError),
 }
 
 impl ConnectError {
-    /// Whether the command line is wrong, and not the cluster or a file.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
@@ -89,36 +74,29 @@ fn known_names(known: &[String]) -> String {
     format!("it has: {}", known.join(", "))
 }
 
-/// Why a request brought nothing.
+pub type ApiResult<T> = Result<T, ApiError>;
+
 #[derive(Clone, Debug, Error)]
 pub enum ApiError {
-    /// No connection, or it broke.
     #[error("failed to reach the API server {server}: {reason}")]
     Unreachable { server: String, reason: String },
-    /// The server's certificate is not signed by the CA that we were given, is for
-    /// another name or out of date.
+    /// The server's certificate has another CA than we were given or another name, or is out of date.
     #[error(
         "failed to verify the certificate of the API server {server}: {reason}; \
          check certificate-authority and tls-server-name of the kubeconfig"
     )]
     Untrusted { server: String, reason: String },
-    /// No answer in time.
     #[error("the API server {server} did not answer within {} s", .after.as_secs_f32())]
     Timeout {
         server: String,
         /// The limit (`--request-timeout` or the default).
         after: Duration,
     },
-    /// A credential plugin or token file failed.
     #[error("failed to get credentials for {server}: {reason}")]
     Credentials { server: String, reason: String },
     /// 401.
     #[error("the API server {server} rejected the credentials (401): {advice}")]
-    Unauthorized {
-        server: String,
-        /// The credentials that were used, and how to fix it.
-        advice: String,
-    },
+    Unauthorized { server: String, advice: String },
     /// 403 by RBAC or another authorizer, or by admission.
     #[error("{0}")]
     Forbidden(Box<Forbidden>),
@@ -131,13 +109,10 @@ pub enum ApiError {
     /// 410: the version to go on from is no longer kept.
     #[error("{}", message(.0))]
     Expired(Box<ApiResponse>),
-    /// Any other status that is not a success.
     #[error("the API server answered {}: {}", .0.code, message(.0))]
     Refused(Box<ApiResponse>),
-    /// The answer is longer than we are ready to hold.
     #[error("the response to {path} is longer than {limit} bytes")]
     TooLarge { path: String, limit: usize },
-    /// The answer does not read as what it has to be.
     #[error("failed to decode the response to {path}: {reason}")]
     Malformed { path: String, reason: String },
 }
@@ -147,12 +122,10 @@ pub struct Forbidden {
     /// `list`, `create`, …
     pub verb: &'static str,
     pub target: Target,
-    /// The API server's own sentence.
     pub answer: ApiResponse,
 }
 
 impl Forbidden {
-    /// A command line that asks for this right.
     pub fn can_i(&self) -> String {
         let Target {
             resource,

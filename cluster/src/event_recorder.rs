@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::client::Cluster;
-use crate::error::ApiError;
+use crate::error::{ApiError, ApiResult};
 use crate::request::Call;
 use crate::resource::Resource;
 
@@ -43,7 +43,6 @@ pub struct Event<'a> {
     pub note: &'a str,
 }
 
-/// Writes Events as one component.
 pub struct EventRecorder {
     cluster: Cluster,
     /// `nodelife.dev/drain`
@@ -52,7 +51,7 @@ pub struct EventRecorder {
     instance: String,
     count: u64,
     is_refused: bool,
-    sent: JoinSet<Result<(), ApiError>>,
+    sent: JoinSet<ApiResult<()>>,
 }
 
 impl EventRecorder {
@@ -122,8 +121,7 @@ impl EventRecorder {
         }
     }
 
-    /// Waits for the writes that are on their way, no longer than `timeout`. Returns an error if
-    /// one was forbidden.
+    /// Waits for the writes on their way, no longer than `timeout`. An error if one was forbidden.
     pub async fn finish(&mut self, timeout: Duration) -> Option<ApiError> {
         let mut forbidden = None;
         let all = async {
@@ -138,8 +136,7 @@ impl EventRecorder {
     }
 }
 
-/// Logs a write that failed, or returns why it was forbidden.
-fn refusal(ended: Result<(), ApiError>) -> Option<ApiError> {
+fn refusal(ended: ApiResult<()>) -> Option<ApiError> {
     match ended {
         Ok(()) => None,
         Err(error @ ApiError::Forbidden(_)) => Some(error),
@@ -150,9 +147,8 @@ fn refusal(ended: Result<(), ApiError>) -> Option<ApiError> {
     }
 }
 
-/// Creates an Event. Sends it again while the API server is busy: the Event has its name, so it
-/// cannot come twice.
-async fn create(cluster: &Cluster, call: &Call) -> Result<(), ApiError> {
+/// Creates an Event, again while the API server is busy: it has its name, so it cannot come twice.
+async fn create(cluster: &Cluster, call: &Call) -> ApiResult<()> {
     let _turn = cluster.events.acquire().await;
     match cluster.read(call).await {
         Ok(_) | Err(ApiError::Conflict(_)) => Ok(()),

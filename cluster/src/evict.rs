@@ -8,7 +8,7 @@ use nodelife_core::response::ApiResponse;
 use serde_json::{Map, Value, json};
 
 use crate::client::Cluster;
-use crate::error::ApiError;
+use crate::error::ApiResult;
 use crate::request::Call;
 use crate::resource::{PODS, Target};
 
@@ -41,7 +41,7 @@ impl Removal {
         PODS.all().in_namespace(&self.namespace).named(&self.name)
     }
 
-    fn eviction(&self) -> Result<Call, ApiError> {
+    fn eviction(&self) -> ApiResult<Call> {
         let body = json!({
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -60,7 +60,7 @@ impl Removal {
         })
     }
 
-    fn deletion(&self) -> Result<Call, ApiError> {
+    fn deletion(&self) -> ApiResult<Call> {
         let mut options = self.options();
         options.insert("apiVersion".to_owned(), json!("v1"));
         options.insert("kind".to_owned(), json!("DeleteOptions"));
@@ -70,16 +70,13 @@ impl Removal {
 
 impl Cluster {
     /// Asks for an eviction, once. Whatever the server says is an answer.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError`] when no answer came: then nobody knows whether it was carried out.
-    pub async fn evict(&self, removal: &Removal) -> Result<ApiResponse, ApiError> {
+    /// Fails when no answer came: then nobody knows whether it was carried out.
+    pub async fn evict(&self, removal: &Removal) -> ApiResult<ApiResponse> {
         Ok(self.exchange(&removal.eviction()?).await?.raw())
     }
 
     /// Deletes a pod bypassing its budgets, once. Whatever the server says is an answer.
-    pub async fn delete_pod(&self, removal: &Removal) -> Result<ApiResponse, ApiError> {
+    pub async fn delete_pod(&self, removal: &Removal) -> ApiResult<ApiResponse> {
         Ok(self.exchange(&removal.deletion()?).await?.raw())
     }
 }

@@ -5,7 +5,7 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 
 use crate::client::Cluster;
-use crate::error::ApiError;
+use crate::error::ApiResult;
 use crate::request::Call;
 use crate::retry::unreachable;
 
@@ -34,7 +34,7 @@ impl Frames {
         &mut self,
         cluster: &Cluster,
         call: &Call,
-    ) -> Result<Option<Bytes>, ApiError> {
+    ) -> ApiResult<Option<Bytes>> {
         loop {
             if let Some(event) = self.cut() {
                 return Ok(Some(event));
@@ -74,7 +74,6 @@ impl Frames {
         }
     }
 
-    /// Whether the event that is incomplete is too long already.
     fn is_too_large(&self) -> bool {
         self.searched > MAX_EVENT_SIZE
     }

@@ -27,7 +27,7 @@ use tokio_rustls::TlsConnector;
 use x509_parser::parse_x509_certificate;
 
 use crate::client::USER_AGENT;
-use crate::error::ApiError;
+use crate::error::ApiResult;
 use crate::request::Call;
 use crate::resource::Resource;
 use crate::{Cluster, json};
@@ -59,7 +59,6 @@ const PORT: u16 = 10250;
 /// The longest configuration that is read. Defaults take 4 KiB.
 const MAX_BODY: usize = 1 << 20;
 
-/// How much of a refusal is told.
 const MAX_TEXT: usize = 512;
 
 pub(crate) struct Kubelets {
@@ -169,7 +168,7 @@ impl Kubelets {
 }
 
 /// A short token that kubelets can review, and that the API server lets do nothing.
-async fn token(cluster: &Cluster) -> Result<SecretString, ApiError> {
+async fn token(cluster: &Cluster) -> ApiResult<SecretString> {
     #[derive(Deserialize)]
     struct Issued {
         status: Status,
@@ -190,8 +189,7 @@ async fn token(cluster: &Cluster) -> Result<SecretString, ApiError> {
     Ok(issued.status.token.into())
 }
 
-/// Verifies that a certificate is the serving certificate of a node's kubelet, as the signer
-/// `kubernetes.io/kubelet-serving` issues them.
+/// Verifies that a certificate is a kubelet's, as `kubernetes.io/kubelet-serving` issues them.
 #[derive(Debug)]
 struct OfNode {
     authority: Arc<WebPkiServerVerifier>,
@@ -199,7 +197,6 @@ struct OfNode {
 }
 
 impl OfNode {
-    /// The fault of its subject.
     fn objection(&self, certificate: &[u8]) -> Option<String> {
         let Ok((_, certificate)) = parse_x509_certificate(certificate) else {
             return Some("its certificate cannot be read".to_owned());
@@ -266,7 +263,6 @@ fn text(body: &Bytes) -> String {
     String::from_utf8_lossy(start).trim().to_owned()
 }
 
-/// Where the kubelet of a node listens.
 pub(crate) fn address(node: &Node) -> Result<(String, u16), String> {
     let address = |kind: &str| {
         let mut addresses = node.status.addresses.iter();

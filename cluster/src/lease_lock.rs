@@ -13,7 +13,7 @@ use nodelife_core::object::Lease;
 use serde_json::{Value, json};
 
 use crate::client::Cluster;
-use crate::error::ApiError;
+use crate::error::{ApiError, ApiResult};
 use crate::listing;
 use crate::request::Call;
 use crate::resource::Target;
@@ -24,7 +24,6 @@ pub struct LeaseName {
     pub name: String,
 }
 
-/// A Lease, as this process tries to hold it.
 pub struct LeaseLock {
     cluster: Cluster,
     target: Target,
@@ -34,7 +33,6 @@ pub struct LeaseLock {
     other: Option<Observed>,
 }
 
-/// Our last renewal.
 struct Held {
     /// When it was sent: whoever else sees it counts from a later moment.
     since: Instant,
@@ -42,15 +40,13 @@ struct Held {
     transitions: i32,
 }
 
-/// The other holder's last renewal.
 struct Observed {
     version: String,
     first_seen: Instant,
 }
 
 impl LeaseLock {
-    /// `identity` has to differ between processes ([`unique_identity`]); `duration` is how long a
-    /// holder may be silent.
+    /// `identity` differs between processes ([`unique_identity`]); `duration`: how long a holder may be silent.
     pub fn new(cluster: Cluster, lease: &LeaseName, identity: String, duration: Duration) -> Self {
         let target = listing::LEASES
             .resource
@@ -67,7 +63,6 @@ impl LeaseLock {
         }
     }
 
-    /// Who this process is in the Lease.
     pub fn identity(&self) -> &str {
         &self.identity
     }
@@ -79,12 +74,9 @@ impl LeaseLock {
 
     /// Acquires the Lease, or renews it if the last renewal is older than `renew_after`; whether
     /// this process holds it. It asks once: the caller repeats.
-    ///
-    /// # Errors
-    ///
-    /// No answer or a refusal. It is then unknown whether the Lease was renewed;
+    /// After no answer or a refusal it is unknown whether the Lease was renewed;
     /// [`Self::renewed_at`] stays what it was.
-    pub async fn hold(&mut self, renew_after: Duration) -> Result<bool, ApiError> {
+    pub async fn hold(&mut self, renew_after: Duration) -> ApiResult<bool> {
         let now = Instant::now();
         if let Some(held) = &self.ours {
             if now.duration_since(held.since) < renew_after {
@@ -118,11 +110,8 @@ impl LeaseLock {
     }
 
     /// Releases the Lease, if it is ours, so that a successor need not wait until it expires.
-    ///
-    /// # Errors
-    ///
-    /// The Lease could not be read or written; it then expires by itself.
-    pub async fn release(&mut self) -> Result<(), ApiError> {
+    /// If the Lease cannot be read or written, it expires by itself.
+    pub async fn release(&mut self) -> ApiResult<()> {
         if self.ours.take().is_none() {
             return Ok(());
         }
@@ -172,7 +161,7 @@ impl LeaseLock {
         }
     }
 
-    async fn read(&self) -> Result<Option<Lease>, ApiError> {
+    async fn read(&self) -> ApiResult<Option<Lease>> {
         let call = Call::get(self.target.clone());
         match self.send(&call).await {
             Ok(lease) => Ok(Some(lease)),
@@ -181,7 +170,7 @@ impl LeaseLock {
         }
     }
 
-    async fn create(&self) -> Result<Lease, ApiError> {
+    async fn create(&self) -> ApiResult<Lease> {
         let mut list = self.target.clone();
         let name = list.name.take();
         let lease = json!({
@@ -193,7 +182,7 @@ impl LeaseLock {
         self.send(&Call::create(list, &lease)?).await
     }
 
-    async fn write(&self, version: &str, holds: bool, transitions: i32) -> Result<Lease, ApiError> {
+    async fn write(&self, version: &str, holds: bool, transitions: i32) -> ApiResult<Lease> {
         let patch = json!({
             "metadata": { "resourceVersion": version },
             "spec": self.spec(holds, transitions),
@@ -204,7 +193,7 @@ impl LeaseLock {
     }
 
     /// Sends once: a repeated read would outlive the moment for which it asks.
-    async fn send(&self, call: &Call) -> Result<Lease, ApiError> {
+    async fn send(&self, call: &Call) -> ApiResult<Lease> {
         self.cluster.call(call).await?.json(call)
     }
 
@@ -219,8 +208,7 @@ impl LeaseLock {
     }
 }
 
-/// An identity that no other process has: the Pod's name, made unique as in client-go; `program`
-/// where there is no Pod.
+/// An identity that no other process has: the Pod's name or `program`, made unique as in client-go.
 pub fn unique_identity(program: &str) -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| program.to_owned());
     let start = Timestamp::now().as_nanosecond();

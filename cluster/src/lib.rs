@@ -36,7 +36,7 @@ pub mod wire;
 
 pub use access::Permission;
 pub use client::{ClientOptions, Cluster, Identity, USER_AGENT, without_user};
-pub use error::{ApiError, ConnectError};
+pub use error::{ApiError, ApiResult, ConnectError};
 pub use kubelet::Configz;
 pub use lease_lock::{LeaseLock, LeaseName, unique_identity};
 pub use retry::retry_on_conflict;

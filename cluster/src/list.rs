@@ -8,7 +8,7 @@ use nodelife_core::text::Str;
 use tokio::task::JoinHandle;
 
 use crate::client::Cluster;
-use crate::error::ApiError;
+use crate::error::{ApiError, ApiResult};
 use crate::listing::{Listing, Object};
 use crate::page::Page;
 use crate::request::Call;
@@ -19,8 +19,7 @@ use crate::wire::{self, DecodeError, Encoded, Encoding, Outline, Sharing};
 /// pages take no longer, and an audit of 30,000 pods holds 10 MiB less.
 const PAGE_SIZE: usize = 250;
 
-/// How often a list starts over when its version is gone (410) before it goes on
-/// with pages of a later version.
+/// How often a list starts over when its version is gone (410), before it goes on with a later one.
 const MAX_RESTARTS: usize = 1;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +53,6 @@ impl ListFilter {
         }
     }
 
-    /// Puts the selectors into a query.
     pub(crate) fn narrow(&self, mut call: Call) -> Call {
         if let Some(labels) = &self.labels {
             call = call.with_query("labelSelector", labels);
@@ -75,7 +73,6 @@ pub struct Progress {
     pub consistent: bool,
 }
 
-/// A list, as the server had it at one version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed<T> {
     pub items: Vec<T>,
@@ -88,7 +85,6 @@ pub struct Listed<T> {
     pub consistent: bool,
 }
 
-/// The objects that were decoded so far, on their way to the decoding thread and back.
 struct Decoded<T> {
     items: Vec<T>,
     unreadable: Vec<Outline>,
@@ -97,7 +93,7 @@ struct Decoded<T> {
 
 impl<T> Listed<T> {
     /// The objects, for who must not pass by one: a pod that cannot be read is on its node all the same.
-    pub fn complete(self, listing: &Listing<T>) -> Result<Vec<T>, ApiError> {
+    pub fn complete(self, listing: &Listing<T>) -> ApiResult<Vec<T>> {
         match self.unreadable.first() {
             Some(outline) => Err(list_call(listing, &ListFilter::default()).malformed(outline)),
             None => Ok(self.items),
@@ -111,27 +107,23 @@ impl Cluster {
     /// `0` a server answers from its cache, and ignores the limit.)
     ///
     /// `progress` is called after each page.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError`]; pages are read again for up to 30 s each while the server is
+    /// Pages are read again for up to 30 s each while the server is
     /// overloaded or restarting.
     pub async fn list<T: Object>(
         &self,
         listing: &'static Listing<T>,
         filter: &ListFilter,
         progress: impl FnMut(Progress),
-    ) -> Result<Listed<T>, ApiError> {
+    ) -> ApiResult<Listed<T>> {
         self.list_as(Encoding::Protobuf, listing, filter, progress)
             .await
     }
 
-    /// The objects of [`Cluster::list`] alone.
     pub async fn items<T: Object>(
         &self,
         listing: &'static Listing<T>,
         filter: &ListFilter,
-    ) -> Result<Vec<T>, ApiError> {
+    ) -> ApiResult<Vec<T>> {
         Ok(self.list(listing, filter, |_| {}).await?.items)
     }
 
@@ -142,7 +134,7 @@ impl Cluster {
         listing: &'static Listing<T>,
         filter: &ListFilter,
         mut progress: impl FnMut(Progress),
-    ) -> Result<Listed<T>, ApiError> {
+    ) -> ApiResult<Listed<T>> {
         let mut call = list_call(listing, filter).with_accept(encoding.accept());
         let mut restarts = 0;
         'list: loop {
@@ -231,8 +223,7 @@ impl Cluster {
 }
 
 impl<T> Decoded<T> {
-    /// A list that grows by doubling is held twice each time. What the server says is a hint, so
-    /// nothing fails for want of it.
+    /// A list that grows by doubling is held twice each time. The server's number is only a hint.
     fn with_room_for(remaining: Option<u64>) -> Self {
         let mut items = Vec::new();
         if let Some(Ok(remaining)) = remaining.map(usize::try_from) {
@@ -265,13 +256,12 @@ impl<T: Object> DecodeTask<T> {
         }))
     }
 
-    async fn finish(self, call: &Call) -> Result<Decoded<T>, ApiError> {
+    async fn finish(self, call: &Call) -> ApiResult<Decoded<T>> {
         let decoded = self.0.await.map_err(|panicked| call.malformed(&panicked))?;
         decoded.map_err(|error| call.malformed(&error))
     }
 }
 
-/// The address of a list, narrowed to the namespace that was chosen.
 pub(crate) fn list_target<T>(listing: &Listing<T>, filter: &ListFilter) -> Target {
     let target = listing.resource.all();
     match filter.namespace.as_deref().or(listing.namespace) {

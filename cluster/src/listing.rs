@@ -15,12 +15,10 @@ use crate::resource::Resource;
 use crate::wire::schema::{self, Message};
 use crate::wire::{Sharing, trim_meta, trim_pod};
 
-/// A type of core that the API server can list.
 pub trait Object: Serialize + DeserializeOwned + Clone + Send + Sync + Sized + 'static {
     /// The shape of one item; the type itself unless it serves several kinds.
     type Item: DeserializeOwned + Send;
 
-    /// Makes the object of an item of this kind (`Deployment`).
     fn from_item(item: Self::Item, kind: &'static str) -> Self;
 
     fn metadata(&self) -> &Meta;
@@ -28,19 +26,16 @@ pub trait Object: Serialize + DeserializeOwned + Clone + Send + Sync + Sized + '
     /// An object of which nothing else could be read: enough to tell that it is gone.
     fn of_metadata(metadata: Meta, kind: &'static str) -> Self;
 
-    /// Drops what is of use to nobody here.
     fn trim(&mut self);
 
     /// Trims it, and lets it share its strings and collections with others of its list.
     fn share(&mut self, sharing: &mut Sharing);
 }
 
-/// One resource: where it is, and how its objects decode.
 #[derive(Debug)]
 pub struct Listing<T> {
     pub resource: Resource,
     pub kind: &'static str,
-    /// The one namespace that is of interest.
     pub namespace: Option<&'static str>,
     pub(crate) message: &'static Message,
     /// Why a part of an object does not read, if the object is read without it.
@@ -97,7 +92,6 @@ const fn apps<T>(
     Listing::new(Resource::grouped("apps", "v1", plural), kind, message)
 }
 
-/// The controllers of pods, one list for each kind.
 pub static WORKLOADS: [Listing<Workload>; 6] = [
     apps("deployments", "Deployment", &schema::DEPLOYMENT),
     apps("replicasets", "ReplicaSet", &schema::REPLICA_SET),
@@ -121,7 +115,6 @@ pub static VOLUMES: Listing<PersistentVolume> = Listing::new(
     &schema::PERSISTENT_VOLUME,
 );
 
-/// The attachments that the attach-detach controller wants.
 pub static VOLUME_ATTACHMENTS: Listing<VolumeAttachment> = Listing::new(
     Resource::grouped("storage.k8s.io", "v1", "volumeattachments"),
     "VolumeAttachment",
@@ -230,6 +223,11 @@ object!(
     Event,
     NodeMaintenance,
 );
+
+pub fn workloads(kind: WorkloadKind) -> Option<&'static Listing<Workload>> {
+    let mut all = WORKLOADS.iter();
+    all.find(|listing| listing.kind == kind.as_str())
+}
 
 /// A controller as it stands in a list: there, items have no kind.
 #[derive(Debug, Default, Deserialize)]

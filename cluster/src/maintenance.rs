@@ -7,7 +7,7 @@ use nodelife_core::node_marks::FIELD_MANAGER;
 use serde_json::{Value, json};
 
 use crate::client::Cluster;
-use crate::error::ApiError;
+use crate::error::ApiResult;
 use crate::request::Call;
 use crate::resource::NODE_MAINTENANCES;
 
@@ -15,12 +15,11 @@ use crate::resource::NODE_MAINTENANCES;
 const REQUESTED_BY: &str = "nodelife.dev/requested-by";
 
 impl Cluster {
-    /// A maintenance to create, of this name or of one that the server makes.
     pub async fn new_maintenance(
         &self,
         name: Option<&str>,
         spec: &MaintenanceSpec,
-    ) -> Result<Value, ApiError> {
+    ) -> ApiResult<Value> {
         let mut metadata = match name {
             Some(name) => json!({"name": name}),
             None => json!({"generateName": "drain-"}),
@@ -41,15 +40,8 @@ impl Cluster {
     }
 
     /// Creates a maintenance; with `dry_run` the API server says what it would create.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError::NotFound`] if the definition is not installed.
-    pub async fn create_maintenance(
-        &self,
-        maintenance: &Value,
-        dry_run: bool,
-    ) -> Result<Value, ApiError> {
+    /// Fails with [`NotFound`](crate::ApiError::NotFound) if the definition is not installed.
+    pub async fn create_maintenance(&self, maintenance: &Value, dry_run: bool) -> ApiResult<Value> {
         let mut call = Call::create(NODE_MAINTENANCES.all(), maintenance)?
             .with_query("fieldManager", FIELD_MANAGER)
             .with_query("fieldValidation", "Strict");
@@ -60,15 +52,12 @@ impl Cluster {
     }
 
     /// Approves a plan of exactly this object; if it shows one, only while it is still that plan.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError::Refused`] with 422 if it is another plan or object by now.
+    /// Fails with [`Refused`](crate::ApiError::Refused) and 422 if it is another plan or object by now.
     pub async fn approve_maintenance(
         &self,
         maintenance: &NodeMaintenance,
         digest: &str,
-    ) -> Result<(), ApiError> {
+    ) -> ApiResult<()> {
         let meta = &maintenance.metadata;
         let test = |path: &str, value: &str| json!({"op": "test", "path": path, "value": value});
         let plan = maintenance.status.plan.as_ref();
@@ -82,15 +71,12 @@ impl Cluster {
     }
 
     /// Writes the status of exactly this object, of its UID.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError::Refused`] with 422 if another object bears its name.
+    /// Fails with [`Refused`](crate::ApiError::Refused) and 422 if another object bears its name.
     pub async fn write_maintenance_status(
         &self,
         maintenance: &NodeMaintenance,
         status: &MaintenanceStatus,
-    ) -> Result<NodeMaintenance, ApiError> {
+    ) -> ApiResult<NodeMaintenance> {
         let meta = &maintenance.metadata;
         let target = NODE_MAINTENANCES.all().named(&meta.name).at("status");
         let body = json!([
@@ -102,16 +88,13 @@ impl Cluster {
     }
 
     /// Adds or removes the finalizer of this object.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError::Conflict`] if the object has changed since it was read.
+    /// Fails with [`Conflict`](crate::ApiError::Conflict) if the object has changed since it was read.
     pub async fn set_maintenance_finalizer(
         &self,
         maintenance: &NodeMaintenance,
         finalizer: &str,
         present: bool,
-    ) -> Result<(), ApiError> {
+    ) -> ApiResult<()> {
         let meta = &maintenance.metadata;
         let others = meta.finalizers.iter().map(|other| &**other);
         let own = present.then_some(finalizer);
@@ -126,8 +109,7 @@ impl Cluster {
         self.read(&call).await.map(drop)
     }
 
-    /// Asks for the deletion of exactly this object.
-    pub async fn delete_maintenance(&self, maintenance: &NodeMaintenance) -> Result<(), ApiError> {
+    pub async fn delete_maintenance(&self, maintenance: &NodeMaintenance) -> ApiResult<()> {
         let meta = &maintenance.metadata;
         let target = NODE_MAINTENANCES.all().named(&meta.name);
         let call = Call::delete(target, &json!({"uid": meta.uid}))?;

@@ -7,17 +7,15 @@ use nodelife_core::object::{Node, Taint};
 use serde_json::{Map, Value, json};
 
 use crate::client::Cluster;
-use crate::error::ApiError;
+use crate::error::{ApiError, ApiResult};
 use crate::request::Call;
 use crate::resource::NODES;
 
 /// Changes of a node; an absent field stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodePatch {
-    /// Cordon (`true`) or uncordon.
     pub unschedulable: Option<bool>,
-    /// All taints, as they are to be: a merge patch replaces the list, so give
-    /// `resource_version` too.
+    /// All taints, as they are to be: a merge patch replaces the list, so give `resource_version` too.
     pub taints: Option<Vec<Taint>>,
     pub marks: NodeMarks,
     /// Only if the node has not changed since this version (409 otherwise).
@@ -60,7 +58,7 @@ impl NodePatch {
 
 impl Cluster {
     /// Reads a node, and who wrote its `spec.unschedulable` last, as its managed fields have it.
-    pub async fn node_and_cordoner(&self, name: &str) -> Result<(Node, Option<String>), ApiError> {
+    pub async fn node_and_cordoner(&self, name: &str) -> ApiResult<(Node, Option<String>)> {
         let call = Call::get(NODES.all().named(name));
         let answer = self.read(&call).await?;
         let node = answer.json::<Node>(&call)?;
@@ -69,17 +67,14 @@ impl Cluster {
 
     /// Patches a node and returns it as it is now. It is sent again for up to 30 s while the
     /// server is overloaded, restarting or cut off.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError::Conflict`] if `resource_version` was given and is no longer the
+    /// Fails with [`ApiError::Conflict`] if `resource_version` was given and is no longer the
     /// node's, be it by a patch whose answer was lost; otherwise by what the status means.
     pub async fn patch_node(
         &self,
         name: &str,
         patch: &NodePatch,
         dry_run: bool,
-    ) -> Result<Node, ApiError> {
+    ) -> ApiResult<Node> {
         let target = NODES.all().named(name);
         let mut call = Call::patch(target, "application/merge-patch+json", &patch.body())?;
         if dry_run {
@@ -90,15 +85,8 @@ impl Cluster {
     }
 
     /// Changes the conditions of exactly this node, of its UID.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError::Conflict`] if another node bears its name; otherwise by what the status means.
-    pub async fn patch_conditions(
-        &self,
-        node: &Node,
-        change: &ConditionChange,
-    ) -> Result<(), ApiError> {
+    /// Fails with [`ApiError::Conflict`] if another node bears its name; otherwise by what the status means.
+    pub async fn patch_conditions(&self, node: &Node, change: &ConditionChange) -> ApiResult<()> {
         let target = NODES.all().named(&node.metadata.name).at("status");
         let body = conditions_body(node, change);
         let call = Call::patch(target, "application/strategic-merge-patch+json", &body)?;
@@ -113,7 +101,7 @@ impl Cluster {
         &self,
         node: &Node,
         annotations: &[(String, Option<String>)],
-    ) -> Result<Option<Node>, ApiError> {
+    ) -> ApiResult<Option<Node>> {
         let target = NODES.all().named(&node.metadata.name);
         let patch = cordon(node, annotations);
         let call = Call::patch(target, "application/json-patch+json", &patch)?;
@@ -124,7 +112,7 @@ impl Cluster {
 
 /// The answer to a JSON patch; None if one of its tests failed
 /// (staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go, v1.36.3).
-fn applied<T>(answer: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+fn applied<T>(answer: ApiResult<T>) -> ApiResult<Option<T>> {
     match answer {
         Err(ApiError::Refused(answer)) if answer.code == 422 => Ok(None),
         answer => answer.map(Some),
@@ -171,7 +159,6 @@ fn add(path: PointerBuf, value: Value) -> PatchOperation {
     PatchOperation::Add(AddOperation { path, value })
 }
 
-/// The field manager that wrote `spec.unschedulable`.
 fn cordoner(node: &Value) -> Option<String> {
     let fields = node.pointer("/metadata/managedFields")?.as_array()?;
     let writer = fields

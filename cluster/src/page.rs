@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::client::Cluster;
-use crate::error::ApiError;
+use crate::error::ApiResult;
 use crate::request::Call;
 use crate::wire::{self, Encoding, PageHead};
 
@@ -34,7 +34,7 @@ impl Cluster {
     }
 
     /// Reads a page, and tells where the next one begins before it is at its end.
-    async fn page(&self, call: &Call, next: &watch::Sender<Option<Str>>) -> Result<Page, ApiError> {
+    async fn page(&self, call: &Call, next: &watch::Sender<Option<Str>>) -> ApiResult<Page> {
         let observer = |headers: &HeaderMap, begun: &[u8]| {
             let encoding = Encoding::of(headers);
             next.send_if_modified(|next| {
@@ -56,20 +56,17 @@ impl Cluster {
 }
 
 pub(crate) struct PendingPage {
-    /// Where the one after it begins, as soon as that is known.
     next: watch::Receiver<Option<Str>>,
-    /// One task, which ends with this.
-    whole: JoinSet<Result<Page, ApiError>>,
+    whole: JoinSet<ApiResult<Page>>,
 }
 
 impl PendingPage {
-    /// Where the page after this one begins, if there is one and this one says so before its end.
     pub(crate) async fn token_of_next(&mut self) -> Option<Str> {
         let known = self.next.wait_for(Option::is_some).await.ok()?;
         known.clone().filter(|token| !token.is_empty())
     }
 
-    pub(crate) async fn page(mut self, call: &Call) -> Result<Page, ApiError> {
+    pub(crate) async fn page(mut self, call: &Call) -> ApiResult<Page> {
         match self.whole.join_next().await {
             Some(ended) => ended.map_err(|panicked| call.malformed(&panicked))?,
             None => Err(call.malformed(&"nobody reads it")),

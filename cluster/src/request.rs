@@ -19,14 +19,13 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::client::Cluster;
-use crate::error::{ApiError, Forbidden};
+use crate::error::{ApiError, ApiResult, Forbidden};
 use crate::resource::{Target, escape};
 use crate::retry::{self, Backoff};
 use crate::warning;
 use crate::wire::{self, Encoding};
 
-/// The longest answer that we are ready to hold. etcd holds objects below 1.5 MiB, so
-/// this is a page of 500 large ones.
+/// The longest answer that we hold: a page of 500 large objects, which etcd holds below 1.5 MiB.
 const MAX_BODY: usize = 256 << 20;
 
 /// How much of a body that is not a `Status` is kept for people to read.
@@ -38,11 +37,9 @@ const READ_RETRY_LIMIT: Duration = Duration::from_secs(30);
 /// How long after it could not be reached the server may still be reading the roles.
 const STARTING: Duration = Duration::from_secs(10);
 
-/// A request that can be sent, and sent again.
 #[derive(Clone, Debug)]
 pub struct Call {
     method: Method,
-    /// The verb in RBAC.
     verb: &'static str,
     target: Option<Target>,
     path: String,
@@ -55,7 +52,6 @@ pub struct Call {
 }
 
 impl Call {
-    /// Reads a path that is no object (`/version`).
     pub fn path(path: &str) -> Self {
         Self {
             method: Method::GET,
@@ -82,29 +78,26 @@ impl Call {
         }
     }
 
-    /// Reads one object or a list that is not paged.
     pub fn get(target: Target) -> Self {
         Self::on(Method::GET, "get", target)
     }
 
     /// Creates an object or a subresource's document (an eviction, an access review).
-    pub fn create<B: Serialize>(target: Target, body: &B) -> Result<Self, ApiError> {
+    pub fn create<B: Serialize>(target: Target, body: &B) -> ApiResult<Self> {
         Self::on(Method::POST, "create", target).with_json("application/json", body)
     }
 
-    /// Patches an object; `content_type` is that of the patch.
     pub(crate) fn patch<B: Serialize>(
         target: Target,
         content_type: &'static str,
         body: &B,
-    ) -> Result<Self, ApiError> {
+    ) -> ApiResult<Self> {
         Self::on(Method::PATCH, "patch", target)
             .with_query("fieldManager", FIELD_MANAGER)
             .with_json(content_type, body)
     }
 
-    /// Deletes an object that meets `preconditions`.
-    pub(crate) fn delete(target: Target, preconditions: &Value) -> Result<Self, ApiError> {
+    pub(crate) fn delete(target: Target, preconditions: &Value) -> ApiResult<Self> {
         let options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -119,7 +112,6 @@ impl Call {
         self
     }
 
-    /// Asks for other content types than JSON.
     #[must_use]
     pub fn with_accept(mut self, accept: &'static str) -> Self {
         self.accept = accept;
@@ -156,13 +148,12 @@ impl Call {
         mut self,
         content_type: &'static str,
         body: &B,
-    ) -> Result<Self, ApiError> {
+    ) -> ApiResult<Self> {
         let bytes = serde_json::to_vec(body).map_err(|error| self.malformed(&error))?;
         self.body = Some((content_type, Bytes::from(bytes)));
         Ok(self)
     }
 
-    /// The answer to this call does not read as it has to.
     pub(crate) fn malformed(&self, reason: &dyn std::fmt::Display) -> ApiError {
         ApiError::Malformed {
             path: self.path.clone(),
@@ -170,12 +161,9 @@ impl Call {
         }
     }
 
-    /// The answer to this call is longer than `limit` bytes.
     pub(crate) fn too_large(&self, limit: usize) -> ApiError {
-        ApiError::TooLarge {
-            path: self.path.clone(),
-            limit,
-        }
+        let path = self.path.clone();
+        ApiError::TooLarge { path, limit }
     }
 
     pub(crate) fn uri(&self) -> String {
@@ -189,7 +177,7 @@ impl Call {
         uri
     }
 
-    fn request(&self) -> Result<http::Request<Body>, ApiError> {
+    fn request(&self) -> ApiResult<http::Request<Body>> {
         let mut request = http::Request::builder()
             .method(&self.method)
             .uri(self.uri())
@@ -240,11 +228,10 @@ impl Response {
         self.headers.get(name)?.to_str().ok()
     }
 
-    pub fn json<T: DeserializeOwned>(&self, call: &Call) -> Result<T, ApiError> {
+    pub fn json<T: DeserializeOwned>(&self, call: &Call) -> ApiResult<T> {
         crate::json::read(&self.body).map_err(|error| call.malformed(&error))
     }
 
-    /// The parts that say what the server thinks of a write.
     pub fn raw(&self) -> ApiResponse {
         let kind = self.header("content-type");
         let status = match Encoding::of(&self.headers) {
@@ -273,15 +260,11 @@ impl Response {
 
 impl Cluster {
     /// Sends once. Every HTTP status is an answer; an error means that there was none.
-    pub async fn exchange(&self, call: &Call) -> Result<Response, ApiError> {
+    pub async fn exchange(&self, call: &Call) -> ApiResult<Response> {
         self.exchange_observed(call, NO_OBSERVER).await
     }
 
-    async fn exchange_observed(
-        &self,
-        call: &Call,
-        observer: Observer<'_>,
-    ) -> Result<Response, ApiError> {
+    async fn exchange_observed(&self, call: &Call, observer: Observer<'_>) -> ApiResult<Response> {
         let whole = async {
             let response = self.open(call).await?;
             self.collect(call, response, observer).await
@@ -300,7 +283,7 @@ impl Cluster {
     }
 
     /// Sends, and hands back the answer with its body still to come.
-    pub(crate) async fn open(&self, call: &Call) -> Result<http::Response<Body>, ApiError> {
+    pub(crate) async fn open(&self, call: &Call) -> ApiResult<http::Response<Body>> {
         let request = call.request()?;
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let started = Instant::now();
@@ -336,7 +319,7 @@ impl Cluster {
         call: &Call,
         response: http::Response<Body>,
         observer: Observer<'_>,
-    ) -> Result<Response, ApiError> {
+    ) -> ApiResult<Response> {
         let (parts, body) = response.into_parts();
         let mut body = Limited::new(body, MAX_BODY);
         // Piece by piece into one place: `Collected` keeps all pieces until it copies them.
@@ -363,7 +346,7 @@ impl Cluster {
     }
 
     /// Turns every status that is no success into the error that it means.
-    pub(crate) fn accept(&self, call: &Call, answer: Response) -> Result<Response, ApiError> {
+    pub(crate) fn accept(&self, call: &Call, answer: Response) -> ApiResult<Response> {
         let code = answer.code;
         if (200..300).contains(&code) {
             return Ok(answer);
@@ -386,8 +369,7 @@ impl Cluster {
         })
     }
 
-    /// Sends once, and takes nothing but success.
-    pub async fn call(&self, call: &Call) -> Result<Response, ApiError> {
+    pub async fn call(&self, call: &Call) -> ApiResult<Response> {
         let answer = self.exchange(call).await?;
         self.accept(call, answer)
     }
@@ -395,17 +377,16 @@ impl Cluster {
     /// Sends something that changes nothing, and again for up to 30 s while the server
     /// is overloaded, restarting or cut off. Its `Retry-After` is kept. A write that leaves the
     /// same behind however often it is done may be sent so, too.
-    pub async fn read(&self, call: &Call) -> Result<Response, ApiError> {
+    pub async fn read(&self, call: &Call) -> ApiResult<Response> {
         self.read_observed(call, NO_OBSERVER).await
     }
 
-    /// As [`Cluster::read`], before the eyes of `observer`, who sees a body again from its
-    /// beginning on where it broke off.
+    /// As [`Cluster::read`]; `observer` sees a body again from its beginning where it broke off.
     pub(crate) async fn read_observed(
         &self,
         call: &Call,
         observer: Observer<'_>,
-    ) -> Result<Response, ApiError> {
+    ) -> ApiResult<Response> {
         let end = Instant::now() + READ_RETRY_LIMIT;
         let mut backoff = Backoff::for_reads();
         loop {
@@ -431,8 +412,7 @@ impl Cluster {
         lost.is_some_and(|lost| lost.elapsed() < STARTING)
     }
 
-    /// Reads one object, or `None` if there is no such.
-    pub async fn get<T: DeserializeOwned>(&self, target: Target) -> Result<Option<T>, ApiError> {
+    pub async fn get<T: DeserializeOwned>(&self, target: Target) -> ApiResult<Option<T>> {
         let call = Call::get(target);
         match self.read(&call).await {
             Ok(answer) => answer.json(&call).map(Some),

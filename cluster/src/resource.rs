@@ -26,7 +26,6 @@ impl Resource {
         }
     }
 
-    /// The address of all its objects.
     pub fn all(self) -> Target {
         Target {
             resource: self,
@@ -57,7 +56,6 @@ pub const NODE_MAINTENANCES: Resource = Resource::grouped(
     node_maintenance::PLURAL,
 );
 
-/// The address of one object, of one of its subresources or of a whole list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
     pub resource: Resource,
@@ -117,7 +115,6 @@ impl Target {
     }
 }
 
-/// Percent-encodes what may not stand in a path segment or a query value.
 pub(crate) fn escape(text: &str) -> PercentEncode<'_> {
     /// RFC 3986, section 2.3.
     const RESERVED: AsciiSet = NON_ALPHANUMERIC

@@ -4,16 +4,15 @@ use std::error::Error;
 use std::time::Duration;
 
 use crate::client::credentials;
-use crate::error::ApiError;
+use crate::error::{ApiError, ApiResult};
 
 /// How often a write that conflicts is tried (client-go's `retry.DefaultRetry`, v0.36.3).
 const CONFLICT_ATTEMPTS: usize = 5;
 
-/// Runs `attempt`, which reads an object and writes it, again while the write conflicts
-/// (client-go's `retry.RetryOnConflict`).
-pub async fn retry_on_conflict<T, F>(mut attempt: impl FnMut() -> F) -> Result<T, ApiError>
+/// Runs `attempt`, a read and a write, again while it conflicts (client-go's `retry.RetryOnConflict`).
+pub async fn retry_on_conflict<T, F>(mut attempt: impl FnMut() -> F) -> ApiResult<T>
 where
-    F: Future<Output = Result<T, ApiError>>,
+    F: Future<Output = ApiResult<T>>,
 {
     for _ in 1..CONFLICT_ATTEMPTS {
         match attempt().await {
@@ -24,8 +23,7 @@ where
     attempt().await
 }
 
-/// Waiting times that double up to a limit, each spread over half of itself so that
-/// many clients do not come back at once.
+/// Waiting times that double up to a limit, each spread over half of itself: clients come back apart.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     next: Duration,
@@ -39,8 +37,7 @@ impl Backoff {
         Self::new(Duration::from_millis(200), Duration::from_secs(5))
     }
 
-    /// 0.5 s … 30 s, as client-go's reflector waits (v0.36.3, `tools/cache/reflector.go`:
-    /// 0.8 s to 30 s).
+    /// 0.5 s … 30 s. client-go's reflector: 0.8 s to 30 s (v0.36.3, `tools/cache/reflector.go`).
     pub(crate) fn for_watches() -> Self {
         Self::new(Duration::from_millis(500), Duration::from_secs(30))
     }
@@ -60,7 +57,6 @@ impl Backoff {
         own.max(Duration::from_secs(asked.unwrap_or(0).into()))
     }
 
-    /// Starts over: something has worked.
     pub(crate) fn reset(&mut self) {
         self.next = self.first;
     }
@@ -84,8 +80,7 @@ pub(crate) fn unreachable(server: &str, error: &(dyn Error + 'static)) -> ApiErr
             };
         }
         innermost = error.to_string();
-        // rustls 0.23 begins every complaint about the server's certificate like this;
-        // an io::Error hides the type.
+        // rustls 0.23 begins complaints about a certificate like this; an io::Error hides the type.
         if let Some(at) = innermost.find("invalid peer certificate") {
             return ApiError::Untrusted {
                 server: server.to_owned(),

@@ -23,7 +23,6 @@ const KEPT: usize = 256;
 #[derive(Debug, Default)]
 pub struct SharedWatches(Mutex<BTreeMap<Of, Weak<dyn Any + Send + Sync>>>);
 
-/// A kind, and what is taken of it.
 type Of = (&'static str, ListFilter);
 
 impl SharedWatches {
@@ -63,7 +62,6 @@ impl SharedWatches {
     }
 }
 
-/// A watch with what it has shown, for all who follow it.
 struct Shared<T> {
     state: Arc<State<T>>,
     _task: JoinSet<()>,
@@ -77,7 +75,6 @@ struct State<T> {
 struct Known<T> {
     /// By UID; none before the first list.
     objects: Option<BTreeMap<Str, T>>,
-    /// The last update, if it is that the watch fails.
     failed: Option<(ApiError, Duration)>,
 }
 

@@ -20,7 +20,6 @@ struct Recorded {
 }
 
 impl ServerWarnings {
-    /// The sentences that were not taken before.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(
             &mut self
@@ -35,7 +34,6 @@ impl ServerWarnings {
         texts(headers).for_each(|text| self.add(text));
     }
 
-    /// Adds a sentence of ours about what the server sent.
     pub(crate) fn add(&self, text: String) {
         let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if recorded.all.len() < MAX_WARNINGS && recorded.all.insert(text.clone()) {

@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::client::Cluster;
-use crate::error::ApiError;
+use crate::error::{ApiError, ApiResult};
 use crate::frames::Frames;
 use crate::list::{ListFilter, list_target};
 use crate::listing::{Listing, Object};
@@ -76,7 +76,6 @@ pub enum Update<T> {
     Failed { error: ApiError, wait: Duration },
 }
 
-/// A running watch. Dropping it ends it.
 #[derive(Debug)]
 pub struct Watch<T> {
     // Boxed: a channel has room for some from its beginning, and a drain may have a thousand watches.
@@ -93,8 +92,7 @@ impl<T> Watch<T> {
         }
     }
 
-    /// The next update. May be cancelled and called again without losing one. `None`
-    /// comes only while the runtime shuts down.
+    /// The next update. May be cancelled without losing one. `None` only while the runtime shuts down.
     pub async fn next(&mut self) -> Option<Update<T>> {
         self.updates.recv().await.map(|update| *update)
     }
@@ -112,7 +110,6 @@ impl<T> Watch<T> {
 }
 
 impl Cluster {
-    /// Lists and then follows what `filter` takes.
     pub fn watch<T: Object>(&self, listing: &'static Listing<T>, filter: ListFilter) -> Watch<T> {
         self.follow(listing, filter, true)
     }
@@ -153,7 +150,6 @@ impl Cluster {
     }
 }
 
-/// Nobody listens any more.
 struct Dropped;
 
 struct Follower<T: 'static> {
@@ -186,7 +182,6 @@ impl<T: Object> Follower<T> {
         }
     }
 
-    /// Lists, and returns the version to go on from.
     async fn relist(&mut self) -> Result<Option<Str>, Dropped> {
         match self
             .cluster
@@ -204,8 +199,7 @@ impl<T: Object> Follower<T> {
         }
     }
 
-    /// Follows stream after stream until the version is no longer kept. Without a version it
-    /// begins with what there is.
+    /// Follows stream after stream until the version is no longer kept; without one from what there is.
     async fn follow(&mut self, mut version: Str) -> Result<(), Dropped> {
         loop {
             let begun = Instant::now();
@@ -231,7 +225,6 @@ impl<T: Object> Follower<T> {
         }
     }
 
-    /// Follows one stream to its regular end.
     async fn stream(&mut self, version: &mut Str) -> Result<(), End> {
         let call = self.call(version);
         let server = &self.cluster.server;
@@ -325,7 +318,7 @@ impl<T: Object> Follower<T> {
         }
     }
 
-    fn read(&self, call: &Call, event: &Event<'_>) -> Result<Decoded<T>, ApiError> {
+    fn read(&self, call: &Call, event: &Event<'_>) -> ApiResult<Decoded<T>> {
         let malformed = |error: DecodeError| call.malformed(&error);
         match event.kind {
             "ERROR" => {
@@ -382,7 +375,6 @@ impl<T: Object> Follower<T> {
         }
     }
 
-    /// Tells probes and metrics of what has become of an object.
     fn note(&self, update: &Update<T>) {
         match update {
             Update::Applied(object) => {
@@ -418,7 +410,6 @@ impl<T: Object> Follower<T> {
         sent.map_err(|_closed| Dropped)
     }
 
-    /// Tells of the trouble and waits.
     async fn report_failure(&mut self, error: ApiError) -> Result<(), Dropped> {
         let asked = error.answer().and_then(|answer| answer.retry_after);
         let wait = self.backoff.next(asked).min(OPEN_TIMEOUT);
@@ -431,17 +422,14 @@ impl<T: Object> Follower<T> {
 struct Decoded<T> {
     update: Option<Update<T>>,
     version: Str,
-    /// All that there was has been sent.
     initial_events_end: bool,
 }
 
-/// Whether a list has to do what this request did not: a server without `WatchList` (off by default
-/// in some versions) answers 422.
+/// Whether a list has to do what this request did not: without `WatchList` a server answers 422.
 fn is_unsupported(error: &ApiError) -> bool {
     matches!(error, ApiError::Refused(answer) if matches!(answer.code, 400 | 422))
 }
 
-/// Why a stream ended before its time.
 enum End {
     Dropped,
     Failed(ApiError),

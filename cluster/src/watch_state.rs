@@ -8,7 +8,6 @@ use nodelife_core::object::Meta;
 use nodelife_core::text::Str;
 use tokio::time::Instant;
 
-/// The watches that are running. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct WatchStates(Arc<Mutex<BTreeMap<u64, State>>>);
 
@@ -19,7 +18,6 @@ struct State {
     heard: Instant,
     /// When it last did anything; a watch that fails tries again.
     moved: Instant,
-    /// Why objects cannot be read, by namespace and name.
     unreadable: BTreeMap<(Str, Str), String>,
 }
 
@@ -41,7 +39,6 @@ impl WatchStates {
         silence
     }
 
-    /// How many objects of each kind that is watched cannot be read.
     pub fn unreadable(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
         for state in self.lock().values() {
@@ -69,7 +66,6 @@ impl WatchStates {
     }
 }
 
-/// The state of one watch, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct WatchState(WatchStates, u64);
 
@@ -87,7 +83,6 @@ impl WatchState {
         }
     }
 
-    /// The API server has sent something.
     pub(crate) fn heard(&self) {
         self.change(|state| state.heard = Instant::now());
     }

@@ -8,7 +8,6 @@ use nodelife_core::node_marks::LOCK_NAMESPACE;
 
 use crate::leader::Times;
 
-/// Name of the Lease, unless a flag says otherwise.
 pub(crate) const LEASE: &str = "nodelife-controller";
 
 /// Audits the cluster continuously, and carries out NodeMaintenance objects.

@@ -17,7 +17,6 @@ use prometheus_client::registry::Registry;
 
 use crate::watches::Watches;
 
-/// Whether this replica leads, for metrics. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct LeaderStatus {
     leads: Gauge,
@@ -48,7 +47,6 @@ impl LeaderStatus {
     }
 }
 
-/// The registry of all metrics, with the program's version in it.
 pub fn new_registry() -> Registry {
     let mut registry = Registry::with_prefix("nodelife");
     registry.register(
@@ -67,7 +65,6 @@ pub struct Health {
 }
 
 impl Health {
-    /// Not ready yet.
     pub fn new(mut registry: Registry, watches: Watches) -> Arc<Self> {
         registry.register_collector(Box::new(watches.clone()));
         Arc::new(Self {
@@ -77,7 +74,6 @@ impl Health {
         })
     }
 
-    /// Ready, be it as the leader or to become it, or not.
     pub fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Ordering::Relaxed);
     }

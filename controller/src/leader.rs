@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use nodelife_cluster::{ApiError, Cluster, LeaseLock, LeaseName};
+use nodelife_cluster::{ApiError, ApiResult, Cluster, LeaseLock, LeaseName};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,6 @@ use crate::part::{Part, Parts, Term};
 pub const STOP_LIMIT: Duration = Duration::from_secs(2);
 /// How long a part that failed waits before it runs again, the first time and at most.
 const RESTART: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
-/// How long the release of the Lease may take at the end of the program.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
@@ -45,7 +44,6 @@ fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
 }
 
 impl Times {
-    /// Why these times cannot keep two leaders apart.
     pub fn problem(&self) -> Option<String> {
         let Self {
             lease_duration: lease,
@@ -72,7 +70,6 @@ impl Times {
 pub struct Election {
     cluster: Cluster,
     lock: LeaseLock,
-    /// The Lease that all installations compete for, if it is another.
     shared: Option<LeaseLock>,
     times: Times,
     status: LeaderStatus,
@@ -126,7 +123,7 @@ impl Election {
     }
 
     /// Acquires or renews what a leader holds; whether all of it is held.
-    async fn hold(&mut self) -> Result<bool, ApiError> {
+    async fn hold(&mut self) -> ApiResult<bool> {
         if !self.lock.hold(Duration::ZERO).await? {
             return Ok(false);
         }
@@ -142,7 +139,7 @@ impl Election {
         }
     }
 
-    async fn release(&mut self) -> Result<(), ApiError> {
+    async fn release(&mut self) -> ApiResult<()> {
         // Without its own Lease, the shared one is its successor's.
         let leads = self.lock.renewed_at().is_some();
         if let Some(shared) = self.shared.as_mut().filter(|_| leads) {
@@ -191,8 +188,7 @@ impl Election {
         }
     }
 
-    /// Runs the parts and renews the Lease until it is lost or `cancel` comes. No part runs any
-    /// more when this returns.
+    /// Runs the parts and renews the Lease until it is lost or `cancel` comes; then no part runs any more.
     async fn lead(&mut self, parts: &Parts, cancel: &CancellationToken) -> End {
         let term = Term {
             cluster: self.cluster.clone(),
@@ -217,7 +213,6 @@ impl Election {
         end
     }
 
-    /// Renews the Lease for as long as that succeeds in time.
     async fn renew(&mut self) {
         loop {
             let Some(renewed) = self.renewed_at() else {

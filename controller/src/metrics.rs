@@ -7,7 +7,6 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 
-/// Writes metrics, for a collector.
 pub(crate) fn encode(
     metrics: &[Metric],
     encoder: &mut DescriptorEncoder<'_>,

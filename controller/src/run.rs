@@ -22,7 +22,6 @@ use crate::watches::Watches;
 
 /// One thread renews the Lease while a part computes on the other.
 const THREADS: usize = 2;
-/// Between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_secs(2);
 
 /// Runs the controller until SIGTERM or SIGINT; 130 after a second one.

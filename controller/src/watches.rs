@@ -20,12 +20,10 @@ const LIMIT: Duration = Duration::from_mins(5);
 pub struct Watches(Arc<OnceLock<WatchStates>>);
 
 impl Watches {
-    /// From now on these are told of.
     pub fn follow(&self, states: &WatchStates) {
         let _ = self.0.set(states.clone());
     }
 
-    /// The kind of a watch that stands still.
     pub(crate) fn stuck(&self) -> Option<&'static str> {
         self.0.get()?.stuck_for(LIMIT)
     }

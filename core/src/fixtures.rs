@@ -1,5 +1,4 @@
-//! Test fixtures: pods, nodes, budgets, workloads. The unit tests of core, audit and drain-plan share
-//! this file.
+//! Test fixtures: pods, nodes, budgets, workloads. The unit tests of several crates share this file.
 
 #![allow(dead_code, reason = "each crate uses a part of it")]
 
@@ -11,8 +10,7 @@ use nodelife_core::object::{
 };
 use nodelife_core::text::Str;
 
-/// A Ready pod `default/NAME` with the UID `u-NAME`, the label `app=web` and a
-/// ReplicaSet `web`.
+/// A Ready pod `default/NAME` with the UID `u-NAME`, the label `app=web` and a ReplicaSet `web`.
 pub(crate) fn pod(name: &str, node: &str) -> Pod {
     let mut pod = Pod::default();
     pod.metadata.name = name.into();
@@ -49,7 +47,6 @@ pub(crate) fn started(name: &str, node: &str, millis: i64) -> Pod {
     pod
 }
 
-/// A controller reference with the UID `u-NAME`.
 pub(crate) fn owner(api_version: &str, kind: &str, name: &str) -> OwnerReference {
     OwnerReference {
         api_version: api_version.into(),
@@ -60,7 +57,6 @@ pub(crate) fn owner(api_version: &str, kind: &str, name: &str) -> OwnerReference
     }
 }
 
-/// A controller of this name, with the UID `u-NAME`.
 pub(crate) fn workload(kind: WorkloadKind, name: &str, replicas: i32) -> Workload {
     let mut workload = Workload {
         kind,

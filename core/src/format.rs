@@ -27,7 +27,6 @@ pub fn list<T: Display>(names: impl IntoIterator<Item = T>) -> String {
     first(SHOWN, names)
 }
 
-/// The first `shown` names, and how many more there are.
 pub fn first<T: Display>(shown: usize, names: impl IntoIterator<Item = T>) -> String {
     let mut names = names.into_iter().fuse();
     let first = join(names.by_ref().take(shown), ", ");
@@ -37,13 +36,11 @@ pub fn first<T: Display>(shown: usize, names: impl IntoIterator<Item = T>) -> St
     }
 }
 
-/// How many of `all` to list, at most about `most`: a single one that is left takes no more room than the
-/// count of it.
+/// How many of `all` to list, about `most`: a single one more takes no more room than its count.
 pub fn listed(all: usize, most: usize) -> usize {
     if all <= most + 1 { all } else { most }
 }
 
-/// All of them, with a separator between two.
 pub fn join<T: Display>(items: impl IntoIterator<Item = T>, separator: &str) -> String {
     let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     items.join(separator)

@@ -1,6 +1,5 @@
 //! Patterns of names: `*` for any characters, `?` for one, `[a-c]` and `[^a-c]` for one of some.
 
-/// A pattern of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob(Vec<char>);
 
@@ -9,7 +8,6 @@ impl Glob {
         Self(pattern.chars().collect())
     }
 
-    /// Whether the text is more than a plain name.
     pub fn is_pattern(text: &str) -> bool {
         text.contains(['*', '?', '['])
     }

@@ -103,7 +103,6 @@ pub fn time_limit(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| format!("'{text}' is not a duration such as 30s, 5m or 1h30m"))
 }
 
-/// A time limit: a duration in Go's notation that is not negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeLimit(pub Duration);
 

@@ -21,7 +21,6 @@ pub enum Class {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeMachine {
     pub class: Class,
-    /// Who runs it, or whose distribution it runs.
     pub provider: Option<Provider>,
     pub is_windows: bool,
 }
@@ -36,7 +35,6 @@ impl NodeMachine {
         }
     }
 
-    /// Whether its owner chooses image, kubelet and reservations.
     pub fn is_configurable(self) -> bool {
         !matches!(self.class, Class::Fargate | Class::VirtualKubelet)
     }

@@ -12,7 +12,6 @@ pub struct Metric {
 pub type Labels = Vec<(&'static str, String)>;
 
 impl Metric {
-    /// A metric of a single number.
     pub fn number(name: &'static str, help: &'static str, number: usize) -> Self {
         let number = i64::try_from(number).unwrap_or(i64::MAX);
         let series = vec![(Labels::new(), number)];

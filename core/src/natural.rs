@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 
-/// Compares two names; digits in them count as numbers.
 pub fn compare(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a, b);
     loop {
@@ -31,7 +30,6 @@ fn part(text: &str) -> &str {
     text.get(..end.unwrap_or(text.len())).unwrap_or_default()
 }
 
-/// Digits without leading zeros.
 fn number(part: &str) -> Option<&str> {
     let is_number = part.starts_with(|c: char| c.is_ascii_digit());
     is_number.then(|| part.trim_start_matches('0'))

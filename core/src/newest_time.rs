@@ -84,7 +84,6 @@ fn usual(
     times.get(middle).copied()
 }
 
-/// Whether the control plane has set the condition, because it did not hear the node.
 fn is_lost(condition: &NodeCondition) -> bool {
     condition.status == "Unknown"
 }

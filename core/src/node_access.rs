@@ -15,20 +15,16 @@ pub const ASKER: &str = "nodelife-probe";
 pub const OTHER: &str = "nodelife-probe-other";
 pub const ASKER_USER: &str = "system:node:nodelife-probe";
 pub const NODES_GROUP: &str = "system:nodes";
-/// The group that no authorizer refuses anything.
 pub const MASTERS_GROUP: &str = "system:masters";
 
-/// Whether the Node authorizer is in the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "state")]
 pub enum NodeAuthorizer {
     /// It gave its own reason.
     On,
-    /// Others gave theirs, it did not.
     Off,
     /// Another authorizer allows nodes to read each other, so the Node authorizer gave no reason.
     Unknown {
-        /// The reason of that authorizer.
         allowed_by: Str,
     },
 }
@@ -54,7 +50,6 @@ impl NodeAuthorizer {
     }
 }
 
-/// Whether the admission plugin NodeRestriction is on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "state")]
 pub enum NodeRestriction {
@@ -62,7 +57,6 @@ pub enum NodeRestriction {
     On,
     /// The request got past it.
     Off {
-        /// The webhook or policy that refused in its place.
         #[serde(skip_serializing_if = "Option::is_none")]
         denied_by: Option<Str>,
     },
@@ -70,11 +64,9 @@ pub enum NodeRestriction {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probed {
-    /// The request came as far as admission.
     Known(NodeRestriction),
     /// An authorizer refused before: ask as somebody whom none refuses.
     NotAuthorized,
-    /// The answer says nothing about the plugin.
     Nothing(String),
 }
 

@@ -6,7 +6,6 @@ use crate::drainer::ANNOTATIONS;
 use crate::object::MIRROR_ANNOTATION;
 use crate::operator::reads_annotation;
 
-/// Of nodelife's own annotations.
 const OURS: &str = "nodelife.dev/";
 
 /// Whether anything reads this annotation of a pod. What is to read another has to name it here.

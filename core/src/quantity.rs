@@ -55,19 +55,14 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// `value` whole units.
     pub fn new(value: i64, format: Format) -> Self {
-        Self {
-            nano: i128::from(value) * NANO,
-            format,
-        }
+        let nano = i128::from(value) * NANO;
+        Self { nano, format }
     }
 
     pub fn from_milli(value: i64, format: Format) -> Self {
-        Self {
-            nano: i128::from(value) * (NANO / 1000),
-            format,
-        }
+        let nano = i128::from(value) * (NANO / 1000);
+        Self { nano, format }
     }
 
     /// Reads what an API server or the kubelet would accept (`ParseQuantity`),
@@ -250,13 +245,11 @@ fn write_decimal(f: &mut fmt::Formatter<'_>, mut value: i128, format: Format) ->
     }
 }
 
-/// Suffixes with their powers of ten.
 fn decimal_suffixes() -> impl Iterator<Item = (&'static str, i32)> {
     let suffixes = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
     suffixes.into_iter().zip((-9..).step_by(3))
 }
 
-/// Suffixes with their powers of two.
 fn binary_suffixes() -> impl Iterator<Item = (&'static str, u32)> {
     let suffixes = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     suffixes.into_iter().zip((10..).step_by(10))
@@ -268,7 +261,6 @@ fn divide_up(a: i128, b: i128) -> i128 {
     a / b + if exact { 0 } else { a.signum() }
 }
 
-/// The leading digits, and the rest.
 fn digits(text: &str) -> (&str, &str) {
     let end = text
         .find(|c: char| !c.is_ascii_digit())
@@ -276,7 +268,6 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// A suffix and its power of ten or of two.
 #[derive(Clone, Copy)]
 enum Suffix {
     Decimal(i32),

@@ -34,7 +34,6 @@ pub fn limits(pod: &Pod) -> Amounts {
     sum
 }
 
-/// Where containers and init containers are.
 type Place = (*const Vec<Container>, *const Vec<Container>);
 
 /// [`requests`] or [`limits`] of many pods. Replicas share their containers
@@ -42,8 +41,7 @@ type Place = (*const Vec<Container>, *const Vec<Container>);
 #[derive(Debug)]
 pub struct ByContainers<'a> {
     read: fn(&Pod) -> Amounts,
-    /// By the place of the containers and the init containers, which stay where they are as long
-    /// as the pods are borrowed.
+    /// By the place of the containers and init containers: they stay there while the pods are borrowed.
     known: HashMap<Place, Amounts>,
     own: Amounts,
     pods: PhantomData<&'a Pod>,
@@ -109,7 +107,6 @@ fn without_overhead(pod: &Pod, pick: fn(&ContainerResources) -> &ResourceList) -
     sum
 }
 
-/// Whether an init container stays beside the others.
 pub(crate) fn is_sidecar(container: &Container) -> bool {
     container.restart_policy == "Always"
 }

@@ -9,7 +9,6 @@ use crate::object::Status;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApiResponse {
     pub code: u16,
-    /// The body, where it was a `Status`.
     pub status: Option<Status>,
     /// The body, where it was not one (`text/plain` of the API server's filters, or a
     /// proxy's page); cut to a length that can be printed.

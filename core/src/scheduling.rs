@@ -36,16 +36,12 @@ pub struct Placement<'a> {
     given: Vec<Candidate<'a>>,
     /// Where these and the drained nodes are among all.
     apart: BTreeSet<usize>,
-    /// Where the drained nodes are among all.
     drained: Vec<usize>,
-    /// The UIDs of the pods that have left them.
     left: BTreeSet<&'a Str>,
-    /// The pods whose replacements were put on a node.
     moved: Vec<(&'a Node, &'a Pod)>,
     cluster: Rc<Cluster<'a>>,
 }
 
-/// Pods with their nodes, by namespace.
 type Neighbours<'a> = BTreeMap<&'a str, Vec<(&'a Node, &'a Pod)>>;
 
 /// What was there before: placements in the same cluster share it.
@@ -53,17 +49,13 @@ type Neighbours<'a> = BTreeMap<&'a str, Vec<(&'a Node, &'a Pod)>>;
 struct Cluster<'a> {
     /// The emptiest first.
     hosts: Vec<Candidate<'a>>,
-    /// Where each node is among `hosts`.
     by_name: BTreeMap<&'a str, usize>,
     requests: ByContainers<'a>,
     pods: Neighbours<'a>,
-    /// Those of the pods that have anti-affinity.
     averse: Neighbours<'a>,
-    /// Whether anti-affinity of one of them goes beyond its namespace.
     is_wide: bool,
     /// By namespace and name of their claim.
     volumes: BTreeMap<(&'a str, &'a str), &'a PersistentVolume>,
-    /// How the pods of a workload are spread, by the UID of its controller.
     spreads: BTreeMap<&'a str, Before<'a>>,
 }
 
@@ -73,13 +65,10 @@ struct Candidate<'a> {
     free: Rc<Room>,
     pods: Rc<[&'a Pod]>,
     ports: Vec<&'a HostPort>,
-    /// How many pods it takes, where it says so.
     most: Option<i64>,
     /// The shares that are left, the greatest first, and its place among the nodes.
     rank: (Reverse<i128>, usize),
-    /// The part of `free` that replacements were given.
     given: Room,
-    /// The replacements that were put here.
     moved: Vec<&'a Pod>,
 }
 
@@ -89,11 +78,9 @@ struct Company<'a> {
     /// The domains that required anti-affinity closes to it: keys of labels, and their values.
     closed: Vec<(&'a str, &'a str)>,
     near: Option<Near<'a>>,
-    /// Whether the pods that were moved count.
     moved: bool,
 }
 
-/// Why no other node takes a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unschedulable {
     others: usize,
@@ -102,7 +89,6 @@ pub struct Unschedulable {
     crowded: bool,
 }
 
-/// The reasons why nodes do not take a pod, and the number of nodes for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejections(BTreeMap<Reason, usize>);
 
@@ -170,7 +156,6 @@ impl fmt::Display for Rejections {
 }
 
 impl<'a> Placement<'a> {
-    /// All nodes but those that are drained.
     pub fn new(
         nodes: &'a [Node],
         pods: &'a [Pod],
@@ -260,7 +245,6 @@ impl<'a> Placement<'a> {
         places.filter_map(|place| self.cluster.hosts.get(*place))
     }
 
-    /// Finds a place for the replacement of `pod`, and holds it for what comes after.
     pub fn place(&mut self, pod: &'a Pod) -> Result<&'a Node, Unschedulable> {
         self.left.insert(&pod.metadata.uid);
         let wanted = self.wanted(pod);
@@ -327,7 +311,6 @@ impl<'a> Placement<'a> {
         own.then_some(Rejections(obstacles))
     }
 
-    /// Why `host` does not take the pod.
     fn obstacle(
         &self,
         host: &Candidate<'_>,
@@ -411,13 +394,11 @@ impl<'a> Placement<'a> {
     }
 }
 
-/// Whether a taint of this key would keep the pod off a node.
 pub fn minds(pod: &Pod, key: &str) -> bool {
     let taint = Taint::new(key, NO_SCHEDULE);
     !pod.spec.tolerations.iter().any(|t| t.tolerates(&taint))
 }
 
-/// Whether the pod's node selector and required node affinity take the node.
 fn likes(pod: &Pod, node: &Node) -> bool {
     let (labels, spec) = (&node.metadata.labels, &pod.spec);
     let mut selector = spec.node_selector.iter();

@@ -26,8 +26,7 @@ pub struct PriorityGroup {
     pub seconds: i64,
 }
 
-/// The groups of a configuration in the order in which they are stopped; empty: the
-/// graceful shutdown is off.
+/// The groups of a configuration in the order in which they stop; empty: no graceful shutdown.
 pub fn groups(config: &KubeletConfiguration) -> Vec<PriorityGroup> {
     let total = config.shutdown_grace_period.unwrap_or_default();
     let critical = config
@@ -49,8 +48,7 @@ pub fn groups(config: &KubeletConfiguration) -> Vec<PriorityGroup> {
     groups
 }
 
-/// The index of the group of a pod with this priority: the highest that it reaches, or
-/// the lowest of all.
+/// The index of the group of a pod with this priority: the highest that it reaches, or the lowest.
 pub fn group_of(groups: &[PriorityGroup], priority: i32) -> Option<usize> {
     if groups.is_empty() {
         return None;
@@ -61,7 +59,6 @@ pub fn group_of(groups: &[PriorityGroup], priority: i32) -> Option<usize> {
     Some(same.or_else(reached).unwrap_or(0))
 }
 
-/// The seconds that a pod asks for.
 pub fn grace(pod: &Pod) -> i64 {
     let seconds = pod.spec.termination_grace_period_seconds;
     seconds.unwrap_or(DEFAULT_GRACE).max(0)
@@ -123,7 +120,6 @@ pub struct ShutdownReport {
     pub items: Vec<NodeShutdown>,
 }
 
-/// The effect of a shutdown of `node` on `pods`, those on it that have not ended.
 pub fn of_node<'a>(
     node: &Node,
     config: &KubeletConfiguration,

@@ -20,7 +20,6 @@ macro_rules! sources {
         $($(#[$doc:meta])? $source:ident => $noun:literal,)*;
         $(#[$part_doc:meta] $part:ident => $part_noun:literal,)*
     ) => {
-        /// A kind of data that a rule or a plan may need.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase")]
         pub enum Source {
@@ -32,7 +31,6 @@ macro_rules! sources {
             /// Every source, without the two that say whether a list is complete.
             pub const ALL: [Self; [$($noun),*].len()] = [$(Self::$source),*];
 
-            /// Its name for people, in the plural.
             pub fn noun(self) -> &'static str {
                 match self {
                     $(Self::$source => $noun,)*
@@ -59,7 +57,6 @@ sources! {
     SigningRequests => "certificate signing requests",
     ClusterRoles => "cluster roles",
     ClusterRoleBindings => "cluster role bindings",
-    /// Events about nodes.
     Events => "events",
     /// HorizontalPodAutoscalers of all namespaces.
     Autoscalers => "horizontal pod autoscalers",
@@ -115,7 +112,6 @@ pub struct Snapshot {
     pub pods: Vec<Pod>,
     pub budgets: Vec<Budget>,
     pub workloads: Vec<Workload>,
-    /// The kubelets' configurations, as configz gives them, by node name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub kubelet_configs: BTreeMap<Str, KubeletConfiguration>,
     /// Configuration files that are of no node yet, by name.
@@ -134,7 +130,6 @@ pub struct Snapshot {
     pub cluster_roles: Option<Vec<ClusterRole>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_role_bindings: Option<Vec<ClusterRoleBinding>>,
-    /// Events about nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<Event>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -201,7 +196,6 @@ impl Snapshot {
             && self.leases.is_empty()
     }
 
-    /// Whether this source was read.
     pub fn has(&self, source: Source) -> bool {
         self.why_missing(source).is_none()
     }

@@ -13,7 +13,6 @@ use crate::text::Str;
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// Ready is `Unknown`.
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-/// The node is cordoned.
 pub const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// A person says that the machine is off, and its volumes may be detached.
 pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -29,7 +28,6 @@ pub fn is_removal(taint: &Taint) -> bool {
 
 /// Pods that do not tolerate it are not scheduled there.
 pub const NO_SCHEDULE: &str = "NoSchedule";
-/// The scheduler avoids the node.
 pub const PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
 /// Pods that do not tolerate it are deleted.
 pub const NO_EXECUTE: &str = "NoExecute";
@@ -38,7 +36,6 @@ pub const NO_EXECUTE: &str = "NoExecute";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConditionTaint {
     pub condition: &'static str,
-    /// The status that calls for the taint.
     pub status: &'static str,
     pub key: &'static str,
 }
@@ -80,7 +77,6 @@ pub fn find<'a>(node: &'a Node, key: &str, effect: &str) -> Option<&'a Taint> {
 }
 
 impl Taint {
-    /// A taint without a value.
     pub fn new(key: &str, effect: &str) -> Self {
         Self {
             key: key.into(),
@@ -159,8 +155,7 @@ pub fn eviction_time(taints: &[(f64, &Taint)], tolerations: &[Toleration]) -> Op
     due
 }
 
-/// The first taint with one of `effects` that `tolerations` do not tolerate
-/// (`FindMatchingUntoleratedTaint`).
+/// The first taint with one of `effects` that is not tolerated (`FindMatchingUntoleratedTaint`).
 pub fn untolerated<'a>(
     taints: &'a [Taint],
     tolerations: &[Toleration],

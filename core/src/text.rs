@@ -12,8 +12,7 @@ use arcstr::ArcStr;
 use foldhash::HashSet;
 use serde::{Deserialize, Serialize};
 
-/// An immutable string that is shared when it is cloned. The default, the empty string, takes no memory:
-/// decoders make many that they never fill.
+/// An immutable string, shared when cloned. The default takes no memory: decoders make many of it.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Str(ArcStr);
@@ -94,14 +93,12 @@ impl schemars::JsonSchema for Str {
     }
 }
 
-/// Keeps one copy of each string that passes through it.
 #[derive(Debug, Default)]
 pub struct Interner {
     strings: HashSet<Str>,
 }
 
 impl Interner {
-    /// The shared copy of `text`.
     pub fn get(&mut self, text: &str) -> Str {
         if let Some(known) = self.strings.get(text) {
             return known.clone();
@@ -111,14 +108,12 @@ impl Interner {
         new
     }
 
-    /// Replaces `text` by the shared copy.
     pub fn share(&mut self, text: &mut Str) {
         *text = self.get(text);
     }
 }
 
-/// Has a type read and written as text in JSON: with its `FromStr` and its `Display`. The rest is its
-/// JSON Schema beside the type.
+/// Has a type read and written as text in JSON, by `FromStr` and `Display`, beside its JSON Schema.
 #[macro_export]
 macro_rules! as_text {
     ($type:ty $(, $key:literal: $value:expr)*) => {

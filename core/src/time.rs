@@ -50,11 +50,10 @@ fn nearest(text: &str) -> Option<Timestamp> {
     Some(near.unwrap_or(Timestamp::MAX))
 }
 
-/// A time as the other functions read it.
 struct Time(Timestamp);
 
 impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Text;
         impl Visitor<'_> for Text {
             type Value = Time;
@@ -68,26 +67,23 @@ impl<'de> Deserialize<'de> for Time {
                 parse(text).map(Time).ok_or_else(wrong)
             }
         }
-        deserializer.deserialize_str(Text)
+        from.deserialize_str(Text)
     }
 }
 
-/// For serde: a field that has to be there.
-pub fn required<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
-    Time::deserialize(deserializer).map(|time| time.0)
+pub fn required<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
+    Time::deserialize(from).map(|time| time.0)
 }
 
 /// For serde: a field that may be absent or null.
-pub fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
-    let time = Option::<Time>::deserialize(deserializer)?;
+pub fn optional<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    let time = Option::<Time>::deserialize(from)?;
     Ok(time.map(|time| time.0))
 }
 
 /// For serde: times by name, absent or null for none.
-pub fn by_name<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<BTreeMap<Str, Timestamp>, D::Error> {
-    let times = Option::<BTreeMap<Str, Time>>::deserialize(deserializer)?;
+pub fn by_name<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Str, Timestamp>, D::Error> {
+    let times = Option::<BTreeMap<Str, Time>>::deserialize(from)?;
     let times = times.unwrap_or_default().into_iter();
     Ok(times.map(|(name, time)| (name, time.0)).collect())
 }

@@ -18,11 +18,9 @@ pub fn is_of_group(pod: &Pod) -> bool {
     pod.metadata.labels.contains_key(GROUP_SET)
 }
 
-/// Whether a controller is still there. A name may have been taken again, so it
-/// is the UID that counts.
+/// Whether a controller is still there, by its UID: a name may have been taken again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// An object of this UID exists.
     Present,
     /// The kind was read in full, and no object of this UID is there.
     Absent,
@@ -30,7 +28,6 @@ pub enum Presence {
     Unknown,
 }
 
-/// The controllers of pods, by UID.
 #[derive(Clone, Debug, Default)]
 pub struct Workloads {
     by_uid: BTreeMap<Str, Workload>,
@@ -72,12 +69,10 @@ impl Workloads {
         self.by_uid.remove(uid);
     }
 
-    /// Adds what a look at one controller said.
     pub fn add_checked(&mut self, uid: Str, presence: Presence) {
         self.checked.insert(uid, presence);
     }
 
-    /// Whether a look at this very controller was had.
     pub fn is_checked(&self, uid: &str) -> bool {
         self.checked.contains_key(uid)
     }
@@ -95,7 +90,6 @@ impl Workloads {
         }
     }
 
-    /// The controller itself, where its kind was read.
     pub fn workload(&self, uid: &str) -> Option<&Workload> {
         self.by_uid.get(uid)
     }
@@ -187,7 +181,6 @@ impl WorkloadKind {
         }
     }
 
-    /// The version that serves it, with its group.
     pub fn api_version(self) -> &'static str {
         match self {
             Self::Deployment | Self::ReplicaSet | Self::StatefulSet | Self::DaemonSet => "apps/v1",

@@ -35,7 +35,6 @@ pub const GRACE_PERIOD_BEFORE_1_32: u32 = 40;
 /// A zone with fewer nodes that are not Ready is never in partial disruption.
 const PARTIAL_AT_LEAST: usize = 3;
 
-/// The flags of kube-controller-manager that decide how nodes are tainted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Settings {
@@ -70,8 +69,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The defaults of the version that the server names (`v1.31.4`); those of v1.36.3
-    /// when it is not known.
+    /// The defaults of the version that the server names (`v1.31.4`); of v1.36.3 when it is not known.
     pub fn for_version(server: Option<&str>) -> Self {
         let version = server
             .and_then(crate::version::Version::parse)
@@ -117,7 +115,6 @@ impl ZoneKey {
         }
     }
 
-    /// Whether the node names neither.
     pub fn is_empty(&self) -> bool {
         self.region.is_empty() && self.zone.is_empty()
     }
@@ -149,7 +146,6 @@ pub enum ZoneState {
 }
 
 impl ZoneState {
-    /// The state of a zone with so many nodes of each kind.
     #[expect(clippy::cast_precision_loss, reason = "float32, as Kubernetes computes it")]
     pub fn of(ready: usize, not_ready: usize, settings: &Settings) -> Self {
         let share = not_ready as f32 / (not_ready + ready) as f32;
@@ -163,8 +159,7 @@ impl ZoneState {
     }
 }
 
-/// How many nodes of a zone of `size` have to fail before its disruption is partial;
-/// none when a full disruption comes first.
+/// How many nodes of a zone have to fail before its disruption is partial; none if it is full first.
 pub fn failures_to_partial(size: usize, settings: &Settings) -> Option<usize> {
     (PARTIAL_AT_LEAST..size).find(|&failed| {
         ZoneState::of(size - failed, failed, settings) == ZoneState::PartialDisruption
@@ -262,7 +257,6 @@ impl ZoneReport {
         }
     }
 
-    /// The zones whose nodes all have a status.
     pub fn known(&self) -> impl Iterator<Item = &Zone> + Clone {
         self.zones.iter().filter(|zone| zone.unknown == 0)
     }
@@ -273,7 +267,6 @@ impl ZoneReport {
     }
 }
 
-/// The `NoExecute` taints that the controller put on the node.
 pub fn taints(node: &Node) -> impl Iterator<Item = &Taint> {
     let keys = [NOT_READY, UNREACHABLE].into_iter();
     keys.filter_map(|key| find(node, key, NO_EXECUTE))
@@ -303,8 +296,7 @@ impl Zone {
     }
 }
 
-/// Nodes a second that the controller taints in a zone of `size` in this state, unless
-/// all zones are fully disrupted.
+/// Nodes a second that the controller taints in a zone, unless all zones are fully disrupted.
 pub fn eviction_rate(size: usize, state: ZoneState, settings: &Settings) -> f32 {
     match state {
         ZoneState::Normal | ZoneState::FullDisruption => settings.eviction_rate,

@@ -1,5 +1,4 @@
-//! Drain behavior of single pods, from labels, annotations and `--pod-rule` (Cluster API's
-//! `MachineDrainRule`).
+//! Drain behavior of pods, from labels, annotations and `--pod-rule` (Cluster API's `MachineDrainRule`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +16,6 @@ const ANNOTATION: &str = "nodelife.dev/drain";
 pub enum Behavior {
     #[error("skip")]
     Skip,
-    /// It is waited for until it finishes by itself.
     #[error("wait-completed")]
     WaitCompleted,
     /// It goes when all pods of a lower order are gone; pods that nothing is asked for have 0.
@@ -52,7 +50,6 @@ impl FromStr for Behavior {
     }
 }
 
-/// A treatment for the pods with some labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodRule {
     pub selector: LabelSelector,
@@ -87,7 +84,6 @@ pub enum BehaviorSource {
     /// The pod's label `cluster.x-k8s.io/drain`.
     #[error("its label {LABEL}")]
     Label,
-    /// The pod's annotation `nodelife.dev/drain`.
     #[error("its annotation {ANNOTATION}")]
     Annotation,
     #[error("--pod-rule")]
@@ -107,7 +103,6 @@ pub(super) fn behavior(pod: &Pod, rules: &[PodRule]) -> Option<(Behavior, Behavi
     own.or(by_flag)
 }
 
-/// What the pod itself asks for.
 fn own(pod: &Pod) -> impl Iterator<Item = (Result<Behavior, String>, BehaviorSource)> {
     let meta = &pod.metadata;
     let label = (meta.labels.get(LABEL), BehaviorSource::Label);
@@ -124,7 +119,6 @@ pub(super) fn order(pod: &Pod, rules: &[PodRule]) -> i32 {
     }
 }
 
-/// The error in the pod's own label or annotation, if it cannot be read.
 pub(super) fn objection(pod: &Pod) -> Option<String> {
     own(pod).find_map(|(read, source)| Some(format!("ignoring {source}: {}", read.err()?)))
 }

@@ -10,7 +10,6 @@ use nodelife_core::response::ApiResponse;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvictionResult {
-    /// The pod is being deleted now.
     Accepted,
     /// No pod has this name. In a terminating namespace this answer never comes.
     NotFound,
@@ -19,13 +18,10 @@ pub enum EvictionResult {
     Conflict,
     /// The budget allows nothing at present; its status will say when it does.
     BudgetExhausted {
-        /// The server's sentence with the budget's name.
         message: String,
     },
-    /// The budget was changed and not counted since, or the pod's readiness changed
-    /// under the request.
+    /// The budget was changed and not counted since, or the pod's readiness changed meanwhile.
     BudgetNotObserved {
-        /// The server's sentence with the budget's name.
         message: String,
         /// Seconds to wait, by the server's word.
         retry_after: u32,
@@ -35,12 +31,10 @@ pub enum EvictionResult {
     SeveralBudgets,
     /// The server asks to slow down: priority and fairness, or overload.
     Throttled {
-        /// Who says so.
         by: Throttle,
         /// Seconds to wait, by the server's word.
         retry_after: Option<u32>,
     },
-    /// A webhook or an admission plugin says no.
     Denied {
         message: String,
         /// Whether it said 429: in progress, ask again.
@@ -59,16 +53,13 @@ pub enum EvictionResult {
         /// Seconds to wait, by the server's word.
         retry_after: Option<u32>,
     },
-    /// The server does not take the request as it is.
     Invalid(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Throttle {
-    /// The server's plain text says so.
     #[error("throttled by the API server's priority and fairness")]
     PriorityAndFairness,
-    /// The server or its storage.
     #[error("throttled: the API server is overloaded or shutting down")]
     Overload,
     /// They went first, and it was not sent.
@@ -91,7 +82,6 @@ impl EvictionResult {
         }
     }
 
-    /// The answer that came over the wire.
     pub fn of(answer: &ApiResponse) -> Self {
         let Some(status) = &answer.status else {
             return Self::of_text(answer);
@@ -150,10 +140,8 @@ impl EvictionResult {
         if is_denial(&status.message) {
             return Self::denied(status.message.clone(), true, retry_after);
         }
-        Self::Throttled {
-            by: Throttle::Overload,
-            retry_after,
-        }
+        let by = Throttle::Overload;
+        Self::Throttled { by, retry_after }
     }
 
     /// Answers without a `Status`: filters of the server, and proxies in between.

@@ -20,10 +20,8 @@ use nodelife_core::operator::{OperatorObjects, Outlook, is_guarded};
 use nodelife_core::text::Str;
 use nodelife_core::workload::{GROUP_INDEX, GROUP_SET, Presence, Workloads};
 
-/// The facts that the verdicts depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct InventoryContext<'a> {
-    /// All budgets of the pods' namespaces.
     pub budgets: &'a Budgets,
     pub workloads: &'a Workloads,
     pub operators: &'a OperatorObjects,
@@ -41,7 +39,6 @@ pub struct InventoryItem {
     pub verdict: PodVerdict,
     /// It goes when the pods of a lower order are gone.
     pub order: i32,
-    /// The flags that it needs and that were given.
     pub granted: Vec<MissingFlag>,
     /// The urgent ones first.
     pub warnings: Vec<String>,
@@ -53,7 +50,6 @@ pub struct InventoryItem {
     pub needs_first: Option<String>,
 }
 
-/// The verdict for one pod of a node that is to be drained.
 pub fn inspect(pod: &Pod, policy: &PodPolicy, context: InventoryContext<'_>) -> InventoryItem {
     let mut notes = Notes::default();
     let mut verdict = verdict(pod, policy, context, &mut notes);
@@ -86,7 +82,6 @@ pub fn inspect(pod: &Pod, policy: &PodPolicy, context: InventoryContext<'_>) -> 
     }
 }
 
-/// What was allowed for a verdict, and its warnings.
 #[derive(Default)]
 struct Notes {
     granted: Vec<MissingFlag>,
@@ -225,7 +220,6 @@ fn verdict(
     PodVerdict::Evict(decision)
 }
 
-/// Warns of what follows from the eviction.
 fn consequences(
     pod: &Pod,
     decision: &EvictionDecision,
@@ -284,7 +278,6 @@ fn dependents(pod: &Pod, context: InventoryContext<'_>) -> Option<String> {
     (!names.is_empty()).then(|| format!("pods that it controls end with it: {}", list(names)))
 }
 
-/// What follows from the eviction that no budget prevents.
 fn unguarded(
     pod: &Pod,
     decision: &EvictionDecision,
@@ -438,7 +431,6 @@ fn needs(
     needs
 }
 
-/// Whether the refusal to expect would last for ever.
 fn impossible(
     pod: &Pod,
     decision: &EvictionDecision,

@@ -12,14 +12,12 @@ use nodelife_core::disruption::{BudgetKey, ImplicitBudget};
 use nodelife_core::object::{LabelSelector, Pod};
 use nodelife_core::text::Str;
 
-/// The pods of a drain: which are meant, and what the user agrees to.
 #[derive(Clone, Debug, Default)]
 pub struct PodPolicy {
     pub filter: PodFilter,
     pub consent: Consent,
 }
 
-/// Which pods are drained, and how each is treated.
 #[derive(Clone, Debug, Default)]
 pub struct PodFilter {
     /// The pods are named: all but static ones are meant.
@@ -52,14 +50,12 @@ pub struct Consent {
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct DrainOptions {
     pub policy: PodPolicy,
-    /// When it ends, done or not.
     pub deadline: Option<Timestamp>,
     /// How many nodes are emptied at once; 0 is 1.
     pub concurrency: usize,
     /// Whether pods of a lower priority go first. Pods that only a budget blocks delay no others:
     /// some budgets are lifted when the other pods have gone (storage daemons).
     pub by_priority: bool,
-    /// The budget of workloads that have none.
     pub implicit: Option<ImplicitBudget>,
     /// Seconds that each pod has to stop, where the user said so.
     pub grace_period_seconds: Option<u32>,
@@ -78,7 +74,6 @@ pub struct DrainOptions {
     pub wait_for_rights: bool,
     /// Whether each pod gets one try: what is blocked then is not waited for.
     pub once: bool,
-    /// How many nodes of one zone are emptied at once.
     pub max_per_zone: Option<usize>,
     /// How many nodes may take no pods, those included that others cordoned or that are not Ready.
     pub max_unavailable: Option<usize>,
@@ -86,19 +81,15 @@ pub struct DrainOptions {
     pub soak: SignedDuration,
     /// Whether an [`super::Effect::Gate`] decides after each node whether others follow.
     pub gate: bool,
-    /// Whether a node is cordoned when its turn comes, not before.
     pub cordon_each: bool,
     /// The zones of the nodes; those without are one zone together.
     pub zones: BTreeMap<Str, Str>,
-    /// Whether a node is done only when the replacements of its pods are Ready.
     pub wait_ready: bool,
-    /// Whether a node is done only when the volumes of its pods are detached.
     pub wait_volumes: bool,
     /// The claim that each volume is bound to, by the volume's name.
     pub claims: BTreeMap<Str, (Str, Str)>,
     /// When pods that these budgets block are deleted.
     pub force: Option<Bypass>,
-    /// What an earlier process of the same drain has done.
     pub earlier: Earlier,
 }
 
@@ -131,7 +122,6 @@ pub struct Share {
 pub struct InUse {
     /// The nodes that are being emptied, or whose place is not free yet.
     pub busy: BTreeSet<Str>,
-    /// The nodes that take no pods.
     pub unavailable: BTreeSet<Str>,
 }
 
@@ -140,7 +130,6 @@ pub struct InUse {
 pub struct Bypass {
     /// How long a budget has to have let nothing go.
     pub wait: SignedDuration,
-    /// The budgets that are passed by, and no others.
     pub budgets: BTreeSet<BudgetKey>,
 }
 

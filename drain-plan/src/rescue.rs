@@ -59,7 +59,6 @@ impl LastHeard {
         renewed.or_else(|| recent(self.heartbeat).map(|at| told("posted its status", at)))
     }
 
-    /// What has been heard of it since `earlier`.
     pub fn life_since(&self, earlier: &Self) -> Option<&'static str> {
         if self.uid != earlier.uid {
             Some("it has registered anew")
@@ -72,7 +71,6 @@ impl LastHeard {
         }
     }
 
-    /// Since when it is silent.
     pub fn silence(&self, now: Timestamp) -> Vec<String> {
         let lines = [
             ("Ready is Unknown, since", self.unknown_since),
@@ -89,7 +87,6 @@ fn ago(now: Timestamp, at: Timestamp) -> String {
     format!("{} ago", duration(now.duration_since(at).as_secs()))
 }
 
-/// Whether the cloud provider says that the machine is off.
 pub fn is_shut_down(node: &Node) -> bool {
     node.spec.taints.iter().any(|taint| taint.key == SHUTDOWN)
 }
@@ -160,8 +157,7 @@ pub struct RescueReport {
     pub exit_status: u8,
 }
 
-/// Whether the pod holds up its replacement and its volumes: it runs, as far as is known, or its name is
-/// not free.
+/// Whether the pod holds up its replacement and its volumes: it runs, or its name is not free.
 pub fn is_in_the_way(pod: &Pod) -> bool {
     pod.is_terminating() || !pod.is_terminal()
 }

@@ -5,7 +5,6 @@ use nodelife_core::scheduling::minds;
 use nodelife_core::taint::UNSCHEDULABLE;
 use nodelife_core::workload::Workloads;
 
-/// Why what replaces a pod may run on the same node although that is cordoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReturnReason {
     #[error("it tolerates {UNSCHEDULABLE}")]
@@ -19,7 +18,6 @@ pub enum ReturnReason {
 }
 
 impl ReturnReason {
-    /// The reason that the pod and the template of its controller show, if there is one.
     pub(super) fn foreseen(pod: &Pod, workloads: &Workloads) -> Option<Self> {
         let controller = pod.metadata.controller()?;
         let names_node = workloads

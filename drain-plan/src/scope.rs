@@ -56,14 +56,8 @@ impl EvictionSettings {
             .map(|(name, value)| (name, text(value)))
             .collect()
     }
-
-    /// Whether pods that can never be evicted are waited for, and so evicted once they can be.
-    pub(super) fn waits_for_impossible(&self) -> bool {
-        self.on_impossible.as_deref() == Some("wait")
-    }
 }
 
-/// The scope of an approval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanScope {
     nodes: BTreeSet<Str>,
@@ -72,8 +66,7 @@ pub struct PlanScope {
     removed: BTreeMap<Removed, BTreeSet<Str>>,
 }
 
-/// A workload as `namespace/Kind/name`; a pod without a controller as `namespace/Pod/name@uid`,
-/// since nothing makes another one like it.
+/// A workload as `namespace/Kind/name`; a pod without a controller has `@uid`: no other is like it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct Removed(String);
 
@@ -115,7 +108,6 @@ impl PlanScope {
         lost.extend(losses.into_iter().map(Str::from));
     }
 
-    /// Whether this pod may be removed, with these losses.
     pub fn covers(&self, pod: &Pod, losses: &BTreeSet<&'static str>) -> bool {
         let meta = &pod.metadata;
         let removed = Removed::new(&meta.namespace, &workload_of(pod), &meta.uid);
@@ -147,7 +139,6 @@ impl PlanScope {
         })
     }
 
-    /// Adds what [`Self::entries`] gave.
     #[must_use]
     pub fn with_entries<'a>(mut self, entries: impl IntoIterator<Item = &'a str>) -> Self {
         for entry in entries {
@@ -159,8 +150,7 @@ impl PlanScope {
         self
     }
 
-    /// The differences that exceed the approved plan, in one line each; empty if the approval
-    /// covers this plan.
+    /// The differences that exceed the approved plan, in one line each; empty if it covers this one.
     pub fn beyond(&self, approved: &Self) -> Vec<String> {
         let mut lines: Vec<String> = self
             .nodes

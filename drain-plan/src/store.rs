@@ -1,5 +1,4 @@
-//! The budgets and workloads that the watches show, as of their last event, and what was read of
-//! operators.
+//! The budgets and workloads as the watches last showed them, and what was read of operators.
 
 use std::collections::BTreeMap;
 

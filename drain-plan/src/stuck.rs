@@ -6,8 +6,7 @@ use nodelife_core::format::{join, list};
 use nodelife_core::object::{Node, Pod};
 use nodelife_core::text::Str;
 
-/// Why a terminating pod does not go, as far as its object and its node's show; nothing if it
-/// is not terminating.
+/// Why a terminating pod does not go, as far as it and its node show; nothing of other pods.
 pub fn diagnosis(pod: &Pod, nodes: &[Node], now: Timestamp) -> Vec<String> {
     let mut reasons = Vec::new();
     let Some(due) = pod.metadata.deletion_timestamp else {

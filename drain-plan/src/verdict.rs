@@ -8,13 +8,10 @@ use nodelife_core::text::Str;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodVerdict {
     Skip(SkipReason),
-    /// It ends by itself, and drain waits for it: it is already terminating, or has
-    /// the label that asks to let it finish.
+    /// It ends by itself, and drain waits: it is terminating, or its label asks to let it finish.
     Await(WaitReason),
-    /// It would be lost; these flags would say that this is wanted. Even with them the second
-    /// would be in the way.
+    /// It would be lost; these flags say that this is wanted. With them the second would be in the way.
     Refuse(Vec<MissingFlag>, Option<Impossible>),
-    /// It cannot be evicted as things are.
     Impossible(Impossible),
     /// It is to be evicted, and this is what the API will answer at present.
     Evict(EvictionDecision),
@@ -38,7 +35,6 @@ pub enum SkipReason {
     NodeGone,
 }
 
-/// Why a pod is waited for without an eviction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WaitReason {
     /// Somebody deleted it before.
@@ -52,16 +48,12 @@ pub enum WaitReason {
     Owner(Str),
 }
 
-/// A flag that is needed, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MissingFlag {
     #[error("protected by its annotation {0}")]
     Unprotect(&'static str),
     #[error("{} emptyDir volume would be lost", if *.memory { "its memory-backed" } else { "the data of its" })]
-    DeleteEmptyDir {
-        /// Whether every one of them is backed by memory.
-        memory: bool,
-    },
+    DeleteEmptyDir { memory: bool },
     #[error("{}", no_controller(.owner.as_deref()))]
     NoController {
         /// Kind and name of an owner that is not its controller, as operators set them.
@@ -74,7 +66,6 @@ pub enum MissingFlag {
 }
 
 impl MissingFlag {
-    /// The loss if the flag is given, in one word.
     pub fn loss(&self) -> &'static str {
         match self {
             Self::Unprotect(_) => "protected",
@@ -85,7 +76,6 @@ impl MissingFlag {
         }
     }
 
-    /// The flag that allows the eviction, if one does.
     pub fn flag(&self) -> Option<&'static str> {
         match self {
             Self::Unprotect(_) | Self::NotPlanned => None,
@@ -118,7 +108,6 @@ fn no_controller(owner: Option<&str>) -> String {
     )
 }
 
-/// Why a pod cannot be evicted as things are.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Impossible {
     /// The eviction API answers 500; without names, it said only that there are several.
@@ -129,31 +118,23 @@ pub enum Impossible {
             .scaling.as_ref().map_or(AT_THIS_SCALE, |scaling| &scaling.says))]
     NeverAllows {
         budget: BudgetKey,
-        /// The line of it that binds.
         spec: String,
-        /// How many it needs.
         needs: i32,
         /// How many there can be at the present scale.
         most: i32,
-        /// What an autoscaler makes of that.
         scaling: Option<Scaling>,
     },
     /// The budget counts by the controllers of its pods, and they have none.
     #[error(
         "budget {budget} ({spec}) allows no eviction because no controller manages its pods: {NUMBER}"
     )]
-    BarePods {
-        budget: BudgetKey,
-        /// The line of it that counts so.
-        spec: String,
-    },
+    BarePods { budget: BudgetKey, spec: String },
     #[error(
         "budget {budget} allows no eviction because the disruption controller failed to sync it: \
          {message}; {}", after_failed_sync(.budget, .message, .finished)
     )]
     SyncFailed {
         budget: BudgetKey,
-        /// The controller's words.
         message: String,
         /// Names of finished pods because of which it fails.
         finished: String,
@@ -164,12 +145,10 @@ pub enum Impossible {
 }
 
 impl Impossible {
-    /// Whether an autoscaler may end it.
     pub fn may_be_scaled(&self) -> bool {
         matches!(self, Self::NeverAllows { scaling: Some(scaling), .. } if scaling.allows)
     }
 
-    /// The budget that prevents the eviction, if one does.
     pub fn budget(&self) -> Option<&BudgetKey> {
         match self {
             Self::SeveralBudgets(_) | Self::Operator(_) => None,

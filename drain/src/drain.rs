@@ -30,12 +30,9 @@ pub enum Prepared {
         status: DrainStatus,
         /// The plan; none where a right is missing.
         plan: Option<Box<DrainPlan>>,
-        /// The nodes with pods that are in the way, and why.
         nodes: BTreeMap<Str, String>,
     },
-    /// The plan of a dry run.
     Planned {
-        /// The status that the refused nodes give the drain.
         status: DrainStatus,
         plan: Box<DrainPlan>,
     },
@@ -72,11 +69,8 @@ impl Prepared {
 /// The nodes that are left as they are, since pods of theirs need a permission or cannot be evicted.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals {
-    /// The status that they give the drain.
     pub status: DrainStatus,
-    /// Whether these are all nodes.
     pub all: bool,
-    /// The nodes, and why.
     pub nodes: BTreeMap<Str, String>,
 }
 
@@ -97,14 +91,12 @@ impl Drain {
         &self.plan
     }
 
-    /// Binds it to an approved plan: a pod that this does not remove is left, also one that comes
-    /// later.
+    /// Binds it to an approved plan: a pod that this does not remove is left, also one that comes later.
     pub fn bind(&mut self, approved: Arc<PlanScope>) {
         self.machine.policy.consent.approved = Some(approved);
     }
 
-    /// Waits until another plan of these nodes would be made, as far as the watches show what it
-    /// rests on.
+    /// Waits until another plan of these nodes would be made, as far as the watches show.
     pub async fn changed(&mut self) {
         // No watch shows the others: both plans are made without them.
         self.view.forget_others();
@@ -127,7 +119,6 @@ impl Drain {
         }
     }
 
-    /// The scope of an approval, and the pods that are refused or impossible.
     fn outline(&self) -> (PlanScope, BTreeSet<Str>) {
         let now = self.cluster.clock().now();
         let plan = self.request.plan(&self.view, now);
@@ -137,13 +128,11 @@ impl Drain {
         (plan.scope(), refused)
     }
 
-    /// Whether each node is cordoned when its turn comes, or all at once.
     pub fn cordons_each(&self) -> bool {
         self.machine.cordon_each
     }
 
-    /// Where replacements are waited for: how many pods of the workloads on each node were Ready before
-    /// the drain, by the workload's UID.
+    /// How many pods of the workloads on each node were Ready before the drain, by UID, if awaited.
     pub fn ready_before(&self) -> BTreeMap<Str, BTreeMap<Str, i32>> {
         let mut all: BTreeMap<Str, BTreeMap<Str, i32>> = BTreeMap::new();
         let pods = self.view.pods.values().flatten();
@@ -161,7 +150,6 @@ impl Drain {
         all
     }
 
-    /// The nodes that it leaves alone, and why.
     pub fn refusals(&self) -> &Refusals {
         &self.refusals
     }
@@ -170,10 +158,7 @@ impl Drain {
     ///
     /// If the future is dropped, the drain stops at once where it is: its requests are cancelled, and
     /// nothing is uncordoned or given back. A drain of the same identity can go on from there.
-    ///
-    /// # Errors
-    ///
-    /// The locks could not be taken, or the report not be given. What happens after the locks is reported
+    /// Fails if the locks cannot be taken or the report cannot be given. What happens after the locks is reported
     /// to the reporter, and the status says so.
     pub async fn run(
         self,

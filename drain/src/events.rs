@@ -19,18 +19,14 @@ pub(crate) struct Events {
     reported: BTreeSet<(String, &'static str, String)>,
 }
 
-/// The reason of an Event, and whether it is a warning.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EventReason(&'static str, bool);
 
 impl EventReason {
-    /// Cordoned; evictions begin.
     pub(crate) const STARTED: Self = Self("DrainStarted", false);
     /// A budget has let nothing go for a while.
     pub(crate) const BLOCKED: Self = Self("DrainBlocked", true);
-    /// Nothing is left that had to go.
     pub(crate) const DRAINED: Self = Self("Drained", false);
-    /// Ended before it was empty.
     pub(crate) const STOPPED: Self = Self("DrainStopped", true);
 }
 
@@ -72,8 +68,7 @@ impl Events {
         self.recorder.instance()
     }
 
-    /// Waits for those that are on their way, no longer than `timeout`, and says if they were
-    /// not allowed.
+    /// Waits for those on their way, no longer than `timeout`, and says if they were not allowed.
     pub(crate) async fn finish(&mut self, timeout: Duration, reporter: &mut dyn Reporter) {
         if let Some(why) = self.recorder.finish(timeout).await {
             reporter.note(format_args!("failed to record events on the nodes: {why}"));

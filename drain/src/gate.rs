@@ -10,24 +10,19 @@ use tokio::task::JoinSet;
 /// How many lines may wait to be printed before the gate has to wait.
 const MAX_LINES: usize = 64;
 
+/// Whether others may follow a node, or why not.
+pub type GateDecision = BoxFuture<'static, Result<(), String>>;
+
 /// Decides after each node, and the soak, whether others follow.
 pub trait Gate: Send + Sync {
-    /// Its name in sentences.
     fn name(&self) -> &'static str {
         "the gate"
     }
 
-    /// Whether others may follow `node`, or why not. `drained`: whether its drain found it empty. The
-    /// future is dropped with the drain.
-    fn check(
-        &self,
-        node: Str,
-        drained: bool,
-        lines: GateLines,
-    ) -> BoxFuture<'static, Result<(), String>>;
+    /// `drained`: whether the drain of `node` found it empty. The future is dropped with the drain.
+    fn check(&self, node: Str, drained: bool, lines: GateLines) -> GateDecision;
 }
 
-/// Where a gate tells what it does.
 #[derive(Clone, Debug)]
 pub struct GateLines(Sender<GateEvent>);
 
@@ -40,7 +35,6 @@ impl GateLines {
 
 #[derive(Debug)]
 pub(crate) enum GateEvent {
-    /// A line that a gate wrote.
     Line(String),
     Ended {
         node: Str,

@@ -4,15 +4,12 @@ use jiff::{SignedDuration, Timestamp};
 use nodelife_core::node_marks::{CordonOwner, LOCK_LEASE};
 use nodelife_core::text::Str;
 
-/// Who drains. Another drain with the same identity is the same one, gone on in another process: its
-/// lock and its cordons are its own.
+/// Who drains. The same identity is the same drain, gone on elsewhere, with its lock and cordons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrainIdentity {
-    /// The name of the Lease that is its lock.
     pub lease: Str,
     /// For how long it holds that nobody renews.
     pub lock_lease: SignedDuration,
-    /// The holder of the lock, for people.
     pub holder: String,
     /// Who cordons, for people; with `since` it is the annotation of a cordoned node.
     pub cordoned_by: String,
@@ -23,7 +20,6 @@ pub struct DrainIdentity {
 }
 
 impl DrainIdentity {
-    /// A drain of this process, and of no other.
     pub fn of_process() -> Self {
         let holder = this_process();
         let start = Timestamp::now().as_nanosecond();
@@ -37,13 +33,11 @@ impl DrainIdentity {
         }
     }
 
-    /// The mark on the nodes that it cordons.
     pub fn cordon_owner(&self, now: Timestamp) -> CordonOwner {
         CordonOwner::new(&self.cordoned_by, self.since.unwrap_or(now))
     }
 }
 
-/// User, machine and process id, for people.
 fn this_process() -> String {
     let mut names = ["USER", "LOGNAME", "USERNAME"].iter();
     let user = names.find_map(|name| std::env::var(name).ok());
@@ -54,7 +48,6 @@ fn this_process() -> String {
     }
 }
 
-/// The name of this machine.
 #[cfg(unix)]
 fn host() -> String {
     let name = rustix::system::uname();

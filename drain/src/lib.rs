@@ -23,7 +23,7 @@ mod view;
 
 pub use drain::{Drain, Prepared, Refusals};
 pub use executor::{deadline, sleep_until};
-pub use gate::{Gate, GateLines};
+pub use gate::{Gate, GateDecision, GateLines};
 pub use identity::DrainIdentity;
 pub use maintenance::{NotGivenBack, TakeOff, cordoned_by_maintenance, give_back};
 pub use node::uncordon::{UndoSettings, undo_drain};

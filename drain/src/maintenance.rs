@@ -36,14 +36,12 @@ impl DrainIdentity {
     }
 }
 
-/// The name and the UID of the maintenance that has cordoned a node.
 pub fn cordoned_by_maintenance(node: &Node) -> Option<(Str, Str)> {
     let owner = CordonOwner::of(node)?.to_string();
     let (name, rest) = owner.strip_prefix("nodemaintenance/")?.split_once(" (")?;
     Some((name.into(), rest.split_once(')')?.0.into()))
 }
 
-/// What is taken off the nodes of a maintenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakeOff {
     /// Whatever it did to them.
@@ -52,7 +50,6 @@ pub enum TakeOff {
     Work,
 }
 
-/// The nodes from which not all could be taken off, and why.
 #[derive(Clone, Debug, Default)]
 pub struct NotGivenBack(pub BTreeMap<Str, String>);
 

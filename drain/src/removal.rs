@@ -35,7 +35,6 @@ impl RemovalMethod {
     }
 }
 
-/// Evicts or deletes a pod, once.
 pub(super) async fn remove(
     cluster: &Cluster,
     method: RemovalMethod,

@@ -12,29 +12,23 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::executor::blocked::Unscheduled;
 
-/// How much a sentence matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// It is good to know.
     Note,
-    /// It must be known.
     Warning,
 }
 
 /// Reports what a drain does. All but sentences and errors may be ignored.
 pub trait Reporter: Send {
-    /// A sentence.
     fn tell(&mut self, level: Level, text: &dyn Display);
 
-    /// Why something failed.
     fn error(&mut self, error: &anyhow::Error);
 
     fn pod_changed(&mut self, _pod: &Tracked, _now: Timestamp) -> anyhow::Result<()> {
         Ok(())
     }
 
-    /// The state of the drain after a decision: after each event of a small drain, and five times a
-    /// second in one of thousands of pods.
+    /// The state after a decision: after each event, or in a drain of thousands five times a second.
     fn progress(&mut self, _progress: &Progress<'_>) {}
 
     /// The same, before further nodes are cordoned.
@@ -59,12 +53,10 @@ pub trait Reporter: Send {
 }
 
 impl dyn Reporter + '_ {
-    /// A sentence that is good to know.
     pub fn note(&mut self, text: impl Display) {
         self.tell(Level::Note, &text);
     }
 
-    /// A sentence that must be known.
     pub fn warn(&mut self, text: impl Display) {
         self.tell(Level::Warning, &text);
     }
@@ -73,13 +65,10 @@ impl dyn Reporter + '_ {
 /// The present state of a drain. Borrowed: nothing is copied before the reporter wants it.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
-    /// Nodes and pods, and what has become of each.
     pub machine: &'a DrainMachine,
-    /// The nodes as they were before the drain.
     pub nodes: &'a [Node],
     /// Whether the machine was given the pods; before, it may know the nodes alone.
     pub has_pods: bool,
-    /// When the drain began.
     pub started_at: Timestamp,
     /// The time, by the API server's clock.
     pub now: Timestamp,
@@ -100,9 +89,7 @@ pub struct DrainEnd<'a> {
     /// Its last state.
     pub progress: Progress<'a>,
     pub status: DrainStatus,
-    /// The nodes whose cordon is taken back.
     pub to_uncordon: &'a [Str],
-    /// How many nodes it left as they are.
     pub refused: usize,
 }
 
@@ -153,8 +140,7 @@ impl DrainStatus {
         }
     }
 
-    /// The status of two things done in one drain. What is not known hides how bad the rest is, so it
-    /// goes first.
+    /// The status of two things done in one drain: what is not known goes first, as it hides the rest.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         self.max(other)

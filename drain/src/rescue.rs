@@ -1,15 +1,14 @@
-//! `Rescue`: gives a dead node the out-of-service taint, waits for what it does, and takes it back at the
-//! first sign of life.
+//! `Rescue`: gives a dead node the out-of-service taint, waits, and takes it back at a sign of life.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, Result, bail};
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::listing::{self, Listing, Object};
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::watch::{Update, Watch};
-use nodelife_cluster::{ApiError, Cluster, resource, retry_on_conflict};
+use nodelife_cluster::{ApiError, ApiResult, Cluster, resource, retry_on_conflict};
 use nodelife_core::object::{Lease, Node, Pod, VolumeAttachment};
 use nodelife_core::text::Str;
 use nodelife_drain_plan::rescue::{
@@ -47,7 +46,7 @@ impl<T: Object> Watched<T> {
     }
 
     /// Waits for a change; an error is for who cannot wait: the watch goes on by itself.
-    async fn next(&mut self) -> Result<(), ApiError> {
+    async fn next(&mut self) -> ApiResult<()> {
         let key = |object: &T| object.metadata().uid.clone();
         match (self.watch.next().await, &mut self.objects) {
             (Some(Update::Listed(all)), objects) => {
@@ -62,7 +61,7 @@ impl<T: Object> Watched<T> {
         Ok(())
     }
 
-    async fn listed(&mut self) -> Result<(), ApiError> {
+    async fn listed(&mut self) -> ApiResult<()> {
         while self.objects.is_none() {
             if let Err(error @ ApiError::Forbidden(_)) = self.next().await {
                 return Err(error);
@@ -76,23 +75,18 @@ impl<T: Object> Watched<T> {
     }
 }
 
-/// How a rescue ends.
 enum End {
     Done,
-    /// The node lives, and this shows it.
     Lives(String),
     Deleted,
     TimedOut,
     Interrupted,
-    /// The lock is another's now.
     Lost(String),
 }
 
-/// A node that is to be rescued, and is watched from now on.
 pub struct Rescue {
     cluster: Cluster,
     node: Node,
-    /// What was heard of it at the first look, and when that was.
     first: LastHeard,
     looked_at: Instant,
     /// For how long a living kubelet is silent at most.
@@ -101,17 +95,13 @@ pub struct Rescue {
     leases: Watched<Lease>,
     pods: Watched<Pod>,
     attachments: Watched<VolumeAttachment>,
-    /// Whether the taint was asked for, or was there.
     tainted: bool,
 }
 
 impl Rescue {
     /// Looks at the node, and begins to watch.
-    ///
-    /// # Errors
-    ///
-    /// There is no such node, or it cannot be read.
-    pub async fn look(cluster: &Cluster, name: &str) -> anyhow::Result<Self> {
+    /// Fails if there is no such node, or it cannot be read.
+    pub async fn look(cluster: &Cluster, name: &str) -> Result<Self> {
         // It also shows the API server's clock, and whether the server is there.
         let node: Option<Node> = cluster.get(resource::NODES.all().named(name)).await?;
         let node = node.with_context(|| format!("node {name} not found"))?;
@@ -146,17 +136,14 @@ impl Rescue {
         &self.node
     }
 
-    /// Whether the node has the taint already.
     pub fn is_tainted(&self) -> bool {
         self.tainted
     }
 
-    /// Why the node is no dead one, if it is none.
     pub fn life(&self) -> Option<String> {
         self.first.life(self.cluster.clock().now())
     }
 
-    /// What the taint does, and why the node is taken for dead.
     pub fn report(&self) -> RescueReport {
         let pods = self.pods.all().filter(|pod| is_in_the_way(pod));
         let mut pods: Vec<_> = pods.map(fate).collect();
@@ -176,16 +163,13 @@ impl Rescue {
     }
 
     /// Locks the node, taints it, and waits until its pods and volumes are gone.
-    ///
-    /// # Errors
-    ///
-    /// The lock could not be taken, or the taint not be written or taken back.
+    /// Fails if the lock cannot be taken, or the taint not be written or taken back.
     pub async fn run(
         &mut self,
         end: Option<Instant>,
         interrupts: &mut dyn Interrupts,
         reporter: &mut dyn Reporter,
-    ) -> anyhow::Result<DrainStatus> {
+    ) -> Result<DrainStatus> {
         let cluster = self.cluster.clone();
         let name = self.node.metadata.name.clone();
         let identity = DrainIdentity::of_process();
@@ -214,7 +198,7 @@ impl Rescue {
         status
     }
 
-    async fn work(&mut self, reporter: &mut dyn Reporter) -> anyhow::Result<End> {
+    async fn work(&mut self, reporter: &mut dyn Reporter) -> Result<End> {
         let looked = self.looked_at + self.renewal;
         if looked > Instant::now() {
             let wait = self.renewal.as_secs();
@@ -255,7 +239,7 @@ impl Rescue {
 
     /// Writes the taint to the node as it was read after the last proof: no status of the kubelet came in
     /// between. Its Lease may have; so it is read again afterwards.
-    async fn taint(&mut self) -> anyhow::Result<Option<End>> {
+    async fn taint(&mut self) -> Result<Option<End>> {
         for _ in 0..MAX_ATTEMPTS {
             let Some(node) = self.read(&listing::NODES).await? else {
                 return Ok(Some(End::Deleted));
@@ -289,8 +273,7 @@ impl Rescue {
         self.tainted.then_some(End::Lives(life))
     }
 
-    /// A sign of life since the first look, by a node that was just read.
-    async fn life_now(&self, node: &Node) -> Result<Option<String>, ApiError> {
+    async fn life_now(&self, node: &Node) -> ApiResult<Option<String>> {
         let lease = self.read(&listing::LEASES).await?;
         Ok(self.judge(node, lease.as_ref()))
     }
@@ -301,12 +284,11 @@ impl Rescue {
         since.or_else(|| heard.life(self.cluster.clock().now()))
     }
 
-    async fn read<T: Object>(&self, listing: &'static Listing<T>) -> Result<Option<T>, ApiError> {
+    async fn read<T: Object>(&self, listing: &'static Listing<T>) -> ApiResult<Option<T>> {
         let filter = ListFilter::named(&self.node.metadata.name);
         Ok(self.cluster.items(listing, &filter).await?.pop())
     }
 
-    /// The end that the watches show.
     fn seen_end(&self) -> Option<End> {
         let Some(node) = self.nodes.all().next() else {
             return Some(End::Deleted);
@@ -337,7 +319,6 @@ impl Rescue {
         })
     }
 
-    /// The pods and volumes that are still there and are not to stay.
     fn left(&self) -> BTreeSet<String> {
         let pods = self.pods.all().filter(|pod| is_in_the_way(pod));
         let (stay, go): (Vec<&Pod>, Vec<&Pod>) =
@@ -362,11 +343,7 @@ impl Rescue {
     }
 
     /// Says how it ended; takes the taint back from a node that lives.
-    async fn finish(
-        &mut self,
-        ended: End,
-        reporter: &mut dyn Reporter,
-    ) -> anyhow::Result<DrainStatus> {
+    async fn finish(&mut self, ended: End, reporter: &mut dyn Reporter) -> Result<DrainStatus> {
         let name = self.node.metadata.name.clone();
         let left: Vec<String> = self.left().into_iter().collect();
         let (why, status) = match ended {
@@ -418,11 +395,8 @@ impl Rescue {
 }
 
 /// Takes the out-of-service taint off a node, whoever set it; whether it had one.
-///
-/// # Errors
-///
-/// The node may still have it.
-pub async fn remove_out_of_service(cluster: &Cluster, name: &str) -> anyhow::Result<bool> {
+/// After an error the node may still have it.
+pub async fn remove_out_of_service(cluster: &Cluster, name: &str) -> Result<bool> {
     let attempt = || async {
         let node: Option<Node> = cluster.get(resource::NODES.all().named(name)).await?;
         let taints = node

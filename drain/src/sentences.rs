@@ -8,13 +8,10 @@ use nodelife_drain_plan::{Action, DrainPlan, PlannedPod};
 
 use crate::reporter::Reporter;
 
-/// Up to this many sentences are printed one by one.
 const FEW: usize = 8;
-/// Names that are printed of each text.
 const NAMES: usize = 3;
 
-/// Sentences about pods, `a/b: text`. Of many, one for each text, `a/b, a/c and 3 more: text`, and
-/// of many texts the first ones.
+/// Sentences about pods, `a/b: text`; of many one for each text, `a/b, a/c and 3 more: text`.
 pub fn about_pods<'a>(texts: impl IntoIterator<Item = (String, &'a str)>) -> Vec<String> {
     let texts: Vec<_> = texts.into_iter().collect();
     if texts.len() <= FEW {
@@ -37,7 +34,6 @@ pub fn about_pods<'a>(texts: impl IntoIterator<Item = (String, &'a str)>) -> Vec
     first(sentences.collect())
 }
 
-/// The first of the texts, and how many more there are.
 pub fn first(mut texts: Vec<String>) -> Vec<String> {
     let more = texts.split_off(texts.len().min(FEW)).len();
     if more > 0 {
@@ -55,7 +51,6 @@ pub(crate) fn warn_budgets_unreadable(why: &impl fmt::Display, reporter: &mut dy
     );
 }
 
-/// Says what the user should know of the pods that go.
 pub fn warn_leaving(plan: &DrainPlan, reporter: &mut dyn Reporter) {
     for warning in &plan.warnings {
         reporter.warn(warning);
@@ -64,7 +59,6 @@ pub fn warn_leaving(plan: &DrainPlan, reporter: &mut dyn Reporter) {
     warn_of_pods(leaving, reporter);
 }
 
-/// Says what the user should know of pods before they go.
 pub fn warn_of_pods<'a>(pods: impl Iterator<Item = &'a PlannedPod>, reporter: &mut dyn Reporter) {
     let warnings = pods.flat_map(|pod| {
         let warnings = pod.warnings.iter().chain(&pod.unschedulable).enumerate();

@@ -151,7 +151,6 @@ impl DrainSettings {
         Ok(all)
     }
 
-    /// The settings of a `spec.drain`.
     pub fn from_spec(spec: &Value) -> Result<Self, String> {
         let read = |spec: &Value| Self::deserialize(spec);
         if spec.is_null() {
@@ -171,7 +170,6 @@ impl DrainSettings {
         Ok(settings)
     }
 
-    /// How pods are removed.
     pub fn method(&self) -> RemovalMethod {
         RemovalMethod {
             delete: self.disable_eviction,
@@ -212,7 +210,6 @@ fn grace_period(text: &str) -> Result<Option<u32>, String> {
     }
 }
 
-/// A drain that a program asks for.
 #[derive(Clone, Default)]
 pub struct DrainRequest {
     pub nodes: NodeSelection,
@@ -225,15 +222,12 @@ pub struct DrainRequest {
     pub end: Option<Instant>,
     /// How many nodes may be cordoned or not Ready, whoever cordoned them.
     pub max_unavailable: Option<MaxUnavailable>,
-    /// What it shares with other drains of this process.
     pub process: Arc<SharedState>,
-    /// The limits that it shares with other drains.
     pub shared: Option<Arc<dyn SharedLimits>>,
     /// How long to wait after a node before the next one starts.
     pub soak: Duration,
     /// Decides after a node and its soak whether others follow.
     pub gate: Option<Arc<dyn Gate>>,
-    /// What an earlier process of the same drain has done.
     pub earlier: Earlier,
     /// Is told of each node before its turn.
     pub journal: Option<Arc<dyn Journal>>,
@@ -256,7 +250,6 @@ pub trait SharedLimits: Send + Sync {
     fn changes(&self) -> watch::Receiver<()>;
 }
 
-/// The nodes to drain.
 #[derive(Clone, Debug)]
 pub enum NodeSelection {
     /// These, in this order.
@@ -334,7 +327,6 @@ impl FromStr for MaxUnavailable {
     }
 }
 
-/// A label selector in kubectl's syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodSelector(pub LabelSelector);
 

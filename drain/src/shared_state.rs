@@ -22,12 +22,10 @@ const LONGEST_WAIT_TO_PREPARE: Duration = Duration::from_secs(30);
 /// For how long an eviction waits for those of other drains, which may hang: what it was decided by may change.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// What the drains of one process share.
 #[derive(Debug)]
 pub struct SharedState {
     pub(crate) watches: SharedWatches,
     pub(crate) pods: SharedPods,
-    /// The pods of blocked budgets.
     pub(crate) blocked: Shared<BudgetKey, BudgetPods>,
     plans: Semaphore,
     evictions: Semaphore,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use http::Method;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::{Resource, Target};
-use nodelife_cluster::{ApiError, Cluster};
+use nodelife_cluster::{ApiResult, Cluster};
 use nodelife_core::node_marks::FIELD_MANAGER;
 use nodelife_core::object::WorkloadKind;
 use nodelife_core::text::Str;
@@ -26,18 +26,15 @@ const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 /// The plan's reason for pods that wait for a rollout.
 const HOW: &str = "replaced by a rollout of its Deployment (--surge=restart)";
 
-/// A Deployment: namespace and name.
 type Key = (Str, Str);
 
-/// The Deployments whose rollout is restarted.
 #[derive(Default)]
 pub(crate) struct Surges {
-    /// By the node whose pods wait for it.
     wanted: BTreeMap<Str, BTreeSet<Key>>,
     started: BTreeSet<Key>,
     /// The pods that wait for it, and why they could not be evicted.
     relieved: BTreeMap<Key, Vec<(Str, Impossible)>>,
-    sent: JoinSet<(Key, Result<(), ApiError>)>,
+    sent: JoinSet<(Key, ApiResult<()>)>,
 }
 
 impl Surges {
@@ -50,7 +47,7 @@ impl Surges {
         plan: &mut DrainPlan,
         method: RemovalMethod,
         reporter: &mut dyn Reporter,
-    ) -> Result<Self, ApiError> {
+    ) -> ApiResult<Self> {
         let mut surges = Self::default();
         let mut judged: BTreeMap<Key, Option<String>> = BTreeMap::new();
         for (uid, why) in plan.impossible.clone() {
@@ -117,7 +114,6 @@ impl Surges {
         Ok(surges)
     }
 
-    /// Restarts the rollouts of the Deployments of the pods on this node, each once.
     pub(crate) fn start(&mut self, cluster: &Cluster, node: &Str) {
         for key in self.wanted.remove(node).unwrap_or_default() {
             if !self.started.insert(key.clone()) {
@@ -143,7 +139,6 @@ impl Surges {
         }
     }
 
-    /// Waits for the requests that are on their way, and reports those that fail.
     pub(crate) async fn finish(&mut self, reporter: &mut dyn Reporter) {
         while let Some((text, _)) = self.next_failed().await {
             reporter.warn(text);
@@ -178,7 +173,7 @@ fn target((namespace, name): &Key) -> Target {
     DEPLOYMENTS.all().in_namespace(namespace).named(name)
 }
 
-async fn restart(cluster: &Cluster, key: &Key, dry_run: bool) -> Result<(), ApiError> {
+async fn restart(cluster: &Cluster, key: &Key, dry_run: bool) -> ApiResult<()> {
     let now = cluster.clock().now().to_string();
     let annotations = json!({"annotations": {RESTARTED_AT: now}});
     let body = json!({"spec": {"template": {"metadata": annotations}}});

@@ -68,7 +68,6 @@ impl ExitStatus {
         self.max(other)
     }
 
-    /// Tells the user about an error and gives the status for it.
     pub(crate) fn of_error(error: &anyhow::Error, printer: &mut Printer) -> Self {
         printer.error(error);
         let connect = error.downcast_ref::<ConnectError>();
@@ -107,7 +106,6 @@ impl From<ExitStatus> for ExitCode {
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
-/// A configuration that kubelets refuse, and why.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct KubeletRefuses(pub(crate) String);

@@ -1,5 +1,4 @@
-//! `kubectl nodelife`: audits Kubernetes nodes, explains the arithmetic behind a finding, and
-//! drains nodes.
+//! `kubectl nodelife`: audits nodes, explains the arithmetic behind a finding, and drains nodes.
 
 mod cli;
 mod command;
@@ -20,8 +19,7 @@ use crate::output::Printer;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Huge pages, where the system gives them to everybody, make the heap of an audit a tenth larger
-/// and the audit no faster.
+/// Huge pages, where everybody gets them, make the heap of an audit a tenth larger and it no faster.
 #[cfg(target_os = "linux")]
 fn forgo_huge_pages() {
     // Only memory is at stake.

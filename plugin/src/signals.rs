@@ -15,7 +15,6 @@ use crate::exit::{Exit, ExitStatus};
 #[cfg(unix)]
 pub(crate) struct Interrupts(Vec<system::Signal>);
 
-/// The signals by which a user asks to stop.
 #[cfg(windows)]
 pub(crate) struct Interrupts(system::CtrlC, system::CtrlBreak);
 
@@ -81,8 +80,7 @@ impl nodelife_drain::Interrupts for Interrupts {
     }
 }
 
-/// Runs `work` to its end or to the first signal, whichever comes first: for commands that change
-/// nothing and may end anywhere.
+/// Runs `work` to its end or the first signal: for commands that change nothing and may end anywhere.
 pub(crate) async fn or_interrupted(work: impl Future<Output = Exit>) -> Exit {
     // Where there are no signals to listen to, there is no end by them either.
     let Ok(mut signals) = listen() else {

@@ -15,7 +15,6 @@ struct Shared {
     /// Counts the beginning and the end of each request, so it is odd while one is handled.
     changes: AtomicUsize,
     connected: Instant,
-    /// Time of the last change, since `connected`.
     milliseconds: AtomicU64,
     close_when_idle: AtomicBool,
 }
@@ -37,7 +36,6 @@ impl ConnectionState {
         self.change();
     }
 
-    /// Notes that the request has its response.
     pub fn end_request(&self) {
         self.change();
     }
@@ -48,22 +46,18 @@ impl ConnectionState {
         self.0.changes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The number of changes of the state.
     pub fn changes(&self) -> usize {
         self.0.changes.load(Ordering::Relaxed)
     }
 
-    /// Whether a request is being handled.
     pub fn is_handling(&self) -> bool {
         self.changes() % 2 == 1
     }
 
-    /// Whether a response was sent.
     pub fn has_answered(&self) -> bool {
         self.changes() > 1
     }
 
-    /// The time of the last change.
     pub fn since(&self) -> Instant {
         self.0.connected + Duration::from_millis(self.0.milliseconds.load(Ordering::Relaxed))
     }
@@ -74,7 +68,6 @@ impl ConnectionState {
         self.0.close_when_idle.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the connection closes once it is idle.
     pub fn closes_when_idle(&self) -> bool {
         self.0.close_when_idle.load(Ordering::Relaxed)
     }

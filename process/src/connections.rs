@@ -42,10 +42,8 @@ pub struct ConnectionSlot {
 
 impl Connections {
     pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self {
-            most,
-            open: Mutex::default(),
-        })
+        let open = Mutex::default();
+        Arc::new(Self { most, open })
     }
 
     /// Takes a slot for a new connection. When all are taken, another connection has to close.
@@ -97,7 +95,6 @@ impl Open {
 }
 
 impl ConnectionSlot {
-    /// Ends when the connection must close for another.
     pub async fn closed(&self) {
         self.closed.cancelled().await;
     }

@@ -53,7 +53,6 @@ pub async fn serve_health(listener: TcpListener, router: Router) {
     }
 }
 
-/// The response to a scraper: metrics that were encoded, or could not be.
 pub fn metrics_response(encoded: Result<String, std::fmt::Error>) -> Response {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     match encoded {

@@ -38,10 +38,7 @@ impl BoundSocket {
     }
 
     /// Listens from now on.
-    ///
-    /// # Errors
-    ///
-    /// Something else listens there by now.
+    /// Fails if something else listens there by now.
     pub fn listen(self) -> anyhow::Result<TcpListener> {
         let listener = self.socket.listen(BACKLOG);
         listener.with_context(|| failure(self.address))

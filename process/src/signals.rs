@@ -13,7 +13,6 @@ pub struct ShutdownSignals {
 }
 
 impl ShutdownSignals {
-    /// Listens for the signals; needs a runtime.
     pub fn new() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("failed to listen for signals");
         Ok(Self {
@@ -22,7 +21,6 @@ impl ShutdownSignals {
         })
     }
 
-    /// Ends with the next signal.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

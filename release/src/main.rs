@@ -14,7 +14,6 @@ use nodelife_release::{ROOT, VERSION, evidence, krew, notices, target};
 /// The plugin that people download is no larger, in bytes.
 const LARGEST: usize = 15_000_000;
 
-/// The target of the images' programs.
 const IMAGE: &str = "x86_64-unknown-linux-musl";
 
 /// Builds the plugin for each target and packs it: archives, checksums, krew's manifest, bills of
@@ -153,13 +152,11 @@ fn archives(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What is the same on every platform.
 fn common() -> Result<Vec<Entry>> {
     let read = |name| Ok(Entry::text(name, fs::read(Path::new(ROOT).join(name))?));
     ["LICENSE", "README.md"].into_iter().map(read).collect()
 }
 
-/// The program's bytes, if there are not too many.
 fn program(path: &Path) -> Result<Vec<u8>> {
     let program = fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
     if program.len() > LARGEST {

@@ -5,9 +5,7 @@ use anyhow::{Context as _, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Platform {
     pub target: &'static str,
-    /// Go's and krew's name of the system.
     pub os: &'static str,
-    /// Go's and krew's name of the processor.
     pub arch: &'static str,
 }
 

@@ -21,7 +21,6 @@ pub fn folder() -> Result<PathBuf> {
     Ok(metadata.target_directory)
 }
 
-/// What cargo says of this workspace.
 pub(crate) fn metadata<T: DeserializeOwned>(words: &[&str]) -> Result<T> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["metadata", "--format-version=1", "--locked"]);
@@ -29,8 +28,7 @@ pub(crate) fn metadata<T: DeserializeOwned>(words: &[&str]) -> Result<T> {
     serde_json::from_str(&text).context("failed to read what cargo metadata prints")
 }
 
-/// Builds a program for a release, and gives its folder. `builder` is the command of cargo: `build`, or
-/// one that links for other systems.
+/// Builds a program and gives its folder. `builder`: cargo's `build`, or one that links for others.
 pub fn build(builder: &str, package: &str, profile: &str, target: &str) -> Result<PathBuf> {
     installed(target)?;
     let words = ["--locked", "--profile", profile, "-p", package];
@@ -57,7 +55,6 @@ fn flags() -> Result<String> {
     Ok(flags.join("\x1f"))
 }
 
-/// Runs a command in the repository.
 pub fn succeed(command: &mut Command) -> Result<()> {
     let status = command.current_dir(ROOT).status();
     let status = status.with_context(|| format!("failed to run {command:?}"))?;
@@ -67,7 +64,6 @@ pub fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Whether the standard library for this target is there.
 pub fn installed(target: &str) -> Result<()> {
     let words = ["--print", "target-libdir", "--target", target];
     let folder = output(Command::new("rustc").args(words))?;

@@ -1,11 +1,10 @@
-//! Loads the webhook's configuration file, reloads it when it changes, and adds the version of the
-//! API server.
+//! Loads the webhook's configuration file, reloads it, and adds the version of the API server.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -15,20 +14,16 @@ use crate::reload;
 use crate::server::LookupClient;
 
 /// Reads the file, if there is one, and applies `set` (`path.to.field=value`) on top.
-pub(crate) fn load(file: Option<&Path>, set: &[String]) -> anyhow::Result<Policies> {
-    let file = match file {
-        Some(path) => read(path, ConfigFile::parse)?,
-        None => ConfigFile::default(),
-    };
-    let mut policies = file.policies(set)?;
+pub(crate) fn load(file: Option<&Path>, set: &[String]) -> Result<Policies> {
+    let file = file.map(|path| read(path, ConfigFile::parse)).transpose()?;
+    let mut policies = file.unwrap_or_default().policies(set)?;
     let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
     let exceptions = &mut policies.drain_safety_exceptions;
     exceptions.retain(|exception| exception.until >= today);
     Ok(policies)
 }
 
-/// Logs a setting that may have no effect, and how a version is treated whose plugin did not exist
-/// yet.
+/// Logs a setting that may have no effect, and how a version is treated that did not exist yet.
 pub(crate) fn warn(policies: &Policies) {
     if let Some(warning) = policies.warning() {
         tracing::warn!(warning, "the configuration has a setting without effect");
@@ -43,10 +38,7 @@ pub(crate) fn warn(policies: &Policies) {
     }
 }
 
-pub(crate) fn read<T>(
-    path: &Path,
-    parse: fn(&str) -> Result<T, ConfigFileError>,
-) -> anyhow::Result<T> {
+pub(crate) fn read<T>(path: &Path, parse: fn(&str) -> Result<T, ConfigFileError>) -> Result<T> {
     let failed = || format!("failed to read {}", path.display());
     let text = std::fs::read_to_string(path).with_context(failed)?;
     parse(&text).with_context(failed)
@@ -72,8 +64,7 @@ pub(crate) async fn keep(
     reload::keep("configuration", interval, read, apply).await;
 }
 
-/// Asks the API server for its version until it answers: the plugin of that version is mirrored
-/// unless the configuration names another.
+/// Asks the API server for its version until it answers; the configuration may name another.
 pub(crate) async fn find_version(
     lookups: &LookupClient,
     interval: Duration,

@@ -13,8 +13,7 @@ use super::text::Text;
 
 pub(crate) type Fields<'a> = BTreeMap<Text<'a>, &'a RawValue>;
 
-/// Deeper values, and objects of too many fields, are compared byte by byte. No field that a rule
-/// compares is half as deep.
+/// Deeper values, and objects of too many fields, are compared byte by byte. No rule needs half of it.
 const DEEPEST: usize = 12;
 
 /// The rules of a comparison. A path has the form `metadata.labels.x`.
@@ -43,7 +42,6 @@ pub(crate) fn first<'a>(
     differ(old, new, &mut path, 0, compare).then_some(path)
 }
 
-/// Leaves the path of the difference in `path`, if there is one.
 fn differ<'a>(
     old: &Fields<'a>,
     new: &Fields<'a>,
@@ -87,7 +85,6 @@ fn values_differ(
     compare.differs(path, old, new)
 }
 
-/// The fields of two objects, one of which may be absent.
 fn objects<'a>(
     [old, new]: [&'a RawValue; 2],
     is_pointer: bool,
@@ -100,8 +97,7 @@ fn objects<'a>(
     Some((fields(old)?, fields(new)?))
 }
 
-/// Whether two values are equal, however they are written: the order of fields and escapes do not
-/// count. Numbers have one form.
+/// Whether two values are equal, whatever the order of fields and the escapes. Numbers have one form.
 pub(crate) fn equal(old: &RawValue, new: &RawValue) -> bool {
     is_equal(old, new, 0)
 }
@@ -141,7 +137,6 @@ pub(crate) fn text(raw: &RawValue) -> Option<Text<'_>> {
         .filter(|_| raw.get() != "null")
 }
 
-/// The string at `path`, or an empty one.
 pub(crate) fn text_at<'a>(object: &Fields<'a>, path: &str) -> Text<'a> {
     let mut fields = path.split('.');
     let first = fields.next().and_then(|field| object.get(field).copied());

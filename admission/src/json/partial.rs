@@ -7,7 +7,7 @@ use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
-use serde_json::Error;
+use serde_json::{Error, Result};
 
 use super::skip::{self, is_space};
 
@@ -17,7 +17,7 @@ const MOST_ENTRIES: usize = 50_000;
 
 /// Reads a `T` from the value at the start of `bytes`. Skipped fields are not validated, and an
 /// error has no details: to get them, parse the bytes with `serde_json`.
-pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
+pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     T::deserialize(&mut PartialDeserializer::new(bytes))
 }
 
@@ -31,26 +31,23 @@ fn malformed() -> Error {
     Error::custom("malformed")
 }
 
-fn utf8(bytes: &[u8]) -> Result<&str, Error> {
+fn utf8(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(Error::custom)
 }
 
 impl<'a> PartialDeserializer<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self {
-            bytes,
-            left: MOST_ENTRIES,
-        }
+        let left = MOST_ENTRIES;
+        Self { bytes, left }
     }
 
-    /// Consumes the next value.
-    fn value(&mut self) -> Result<&'a [u8], Error> {
+    fn value(&mut self) -> Result<&'a [u8]> {
         let length = skip::length(self.bytes).ok_or_else(malformed)?;
         self.split(length)
     }
 
     /// Consumes the next string and returns its content, if a string without escapes comes next.
-    fn plain_bytes(&mut self) -> Result<Option<&'a [u8]>, Error> {
+    fn plain_bytes(&mut self) -> Result<Option<&'a [u8]>> {
         if self.bytes.first() != Some(&b'"') {
             return Ok(None);
         }
@@ -62,7 +59,7 @@ impl<'a> PartialDeserializer<'a> {
         Ok(quoted.get(1..quoted.len() - 1))
     }
 
-    fn split(&mut self, length: usize) -> Result<&'a [u8], Error> {
+    fn split(&mut self, length: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(length).ok_or_else(malformed)?;
         self.bytes = rest;
         Ok(taken)
@@ -93,14 +90,14 @@ impl<'a> PartialDeserializer<'a> {
 impl<'de> Deserializer<'de> for &mut PartialDeserializer<'de> {
     type Error = Error;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if let Some(plain) = self.plain_bytes()? {
             return visitor.visit_borrowed_str(utf8(plain)?);
         }
         serde_json::Deserializer::from_slice(self.value()?).deserialize_any(visitor)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if self.bytes.starts_with(b"null") {
             self.value()?;
             visitor.visit_none()
@@ -109,7 +106,7 @@ impl<'de> Deserializer<'de> for &mut PartialDeserializer<'de> {
         }
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if self.take(b'{') {
             visitor.visit_map(Elements::of(self))
         } else {
@@ -117,7 +114,7 @@ impl<'de> Deserializer<'de> for &mut PartialDeserializer<'de> {
         }
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if self.take(b'[') {
             visitor.visit_seq(Elements::of(self))
         } else {
@@ -130,7 +127,7 @@ impl<'de> Deserializer<'de> for &mut PartialDeserializer<'de> {
         _name: &'static str,
         _fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value> {
         self.deserialize_map(visitor)
     }
 
@@ -139,12 +136,12 @@ impl<'de> Deserializer<'de> for &mut PartialDeserializer<'de> {
         self,
         name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value> {
         serde_json::Deserializer::from_slice(self.value()?)
             .deserialize_newtype_struct(name, visitor)
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         self.value()?;
         visitor.visit_unit()
     }
@@ -170,7 +167,7 @@ impl<'r, 'a> Elements<'r, 'a> {
     }
 
     /// Advances to the next element, or past the closing bracket.
-    fn has_next(&mut self, close: u8) -> Result<bool, Error> {
+    fn has_next(&mut self, close: u8) -> Result<bool> {
         if self.deserializer.take(close) {
             return Ok(false);
         }
@@ -188,10 +185,7 @@ impl<'r, 'a> Elements<'r, 'a> {
 impl<'de> MapAccess<'de> for Elements<'_, 'de> {
     type Error = Error;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, Error> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
         if !self.has_next(b'}')? {
             return Ok(None);
         }
@@ -211,7 +205,7 @@ impl<'de> MapAccess<'de> for Elements<'_, 'de> {
         Ok(Some(key))
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
         seed.deserialize(&mut *self.deserializer)
     }
 }
@@ -222,11 +216,11 @@ struct Key<'a>(&'a [u8]);
 impl<'de> Deserializer<'de> for Key<'de> {
     type Error = Error;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         visitor.visit_borrowed_str(utf8(self.0)?)
     }
 
-    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         visitor.visit_borrowed_bytes(self.0)
     }
 
@@ -239,10 +233,7 @@ impl<'de> Deserializer<'de> for Key<'de> {
 impl<'de> SeqAccess<'de> for Elements<'_, 'de> {
     type Error = Error;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, Error> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
         if !self.has_next(b']')? {
             return Ok(None);
         }

@@ -39,9 +39,7 @@ pub(crate) fn is_space(byte: u8) -> bool {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StringSpan {
-    /// In bytes, with the quotes.
     pub(crate) length: usize,
-    /// Whether it has no escapes.
     pub(crate) is_plain: bool,
 }
 
@@ -59,7 +57,6 @@ pub(crate) fn text(bytes: &[u8]) -> Option<StringSpan> {
     }
 }
 
-/// The position of the first quote or backslash.
 fn special(bytes: &[u8]) -> Option<usize> {
     let (lanes, rest) = bytes.as_chunks();
     for (index, lane) in lanes.iter().enumerate() {
@@ -74,7 +71,6 @@ fn special(bytes: &[u8]) -> Option<usize> {
     Some(lanes.len() * LANE + found)
 }
 
-/// The length of an object or a list with its brackets.
 fn collection(bytes: &[u8]) -> Option<usize> {
     let mut brackets = Brackets::default();
     let (blocks, rest) = bytes.as_chunks();

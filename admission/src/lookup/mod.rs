@@ -14,33 +14,18 @@ pub use recorded::RecordedCluster;
 
 const ACCESS_REVIEW: &str = "SubjectAccessReview";
 
-/// An object that the engine needs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Lookup {
-    Pod {
-        namespace: String,
-        name: String,
-    },
+    Pod { namespace: String, name: String },
     Node(String),
-    Claim {
-        namespace: String,
-        name: String,
-    },
+    Claim { namespace: String, name: String },
     Volume(String),
     Driver(String),
-    ServiceAccount {
-        namespace: String,
-        name: String,
-    },
+    ServiceAccount { namespace: String, name: String },
     Access(Box<Access>),
-    /// All objects of a kind in a namespace.
-    List {
-        namespace: String,
-        listed: Listed,
-    },
+    List { namespace: String, listed: Listed },
 }
 
-/// What `drainSafety` reads of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Listed {
     Budgets,
@@ -105,13 +90,10 @@ pub struct Access {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LookupResult {
     Pod(PodFacts),
-    /// UID of a node or a ServiceAccount.
     Uid(String),
-    /// Name of the volume that a claim is bound to.
     BoundTo(String),
     /// CSI driver of a volume; empty where it has none.
     DrivenBy(String),
-    /// Audiences that a CSI driver asks tokens for.
     Audiences(Vec<String>),
     /// Whether the access is allowed, or why an authorizer could not decide.
     Access(Result<bool, String>),
@@ -120,11 +102,9 @@ pub enum LookupResult {
     Workloads(Vec<Workload>),
     /// The API server answered that it does not exist.
     Missing,
-    /// The lookup failed; the text says why.
     Failed(String),
 }
 
-/// The fields of a looked-up pod that the rules read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFacts {
     pub uid: String,
@@ -134,14 +114,11 @@ pub struct PodFacts {
     pub mirror: bool,
     /// The volumes that may name audiences of tokens, in the order of `spec.volumes`.
     pub volumes: Vec<VolumeFacts>,
-    /// Signers of the certificates that its volumes ask for.
     pub signers: Vec<String>,
 }
 
-/// A volume that may allow an audience.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeFacts {
-    /// A projected ServiceAccount token with this audience.
     Audience(String),
     /// A claim of this name, its own or a generic ephemeral volume's.
     Claim(String),

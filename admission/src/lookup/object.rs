@@ -73,13 +73,11 @@ impl LookupResult {
     }
 }
 
-/// The string at `pointer`, or an empty one.
 pub(super) fn text(object: &Value, pointer: &str) -> String {
     let text = object.pointer(pointer).and_then(Value::as_str);
     text.unwrap_or_default().to_owned()
 }
 
-/// The items of the list at `pointer`, if there is one.
 fn list<'o>(object: &'o Value, pointer: &str) -> impl Iterator<Item = &'o Value> {
     let list = object.pointer(pointer).and_then(Value::as_array);
     list.into_iter().flatten()

@@ -9,7 +9,6 @@ use super::object::text;
 use super::{ACCESS_REVIEW, Access, Listed, Lookup, LookupResult};
 use crate::config_file::ConfigFileError;
 
-/// The objects of a List, by kind, namespace and name.
 #[derive(Clone, Debug, Default)]
 pub struct RecordedCluster {
     objects: HashMap<(String, String, String), Value>,
@@ -83,8 +82,7 @@ impl RecordedCluster {
         Ok(recorded)
     }
 
-    /// The result of `lookup`: an object that is not in the List is missing, and access that no
-    /// review allows is denied.
+    /// The result of `lookup`: what is not in the List is missing, and what no review allows is denied.
     pub fn answer(&self, lookup: &Lookup) -> LookupResult {
         match lookup {
             Lookup::Access(access) => return self.access(access),

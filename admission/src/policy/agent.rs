@@ -9,7 +9,7 @@
 use serde_json::value::RawValue;
 
 use crate::config::Agent;
-use crate::decision::Interrupted;
+use crate::decision::{Checked, Interrupted};
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
 use crate::json::difference::{self, Compare, Fields};
@@ -18,7 +18,6 @@ use crate::review::{Operation, Request, User};
 use crate::rule::AdmissionRule;
 
 const RULE: AdmissionRule = AdmissionRule::Agents;
-/// Prefix of the user names of ServiceAccounts.
 pub(crate) const USER_PREFIX: &str = "system:serviceaccount:";
 /// Node of the pod that the token is bound to (apiserver pkg/authentication/serviceaccount).
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
@@ -28,18 +27,13 @@ const REMEDY: &str = "an agent may only write to the node of its own pod, with a
 const TOKEN_REMEDY: &str =
     "agents[].tokens lists the other accounts whose tokens an agent may request";
 
-/// The requesting agent and its node.
 struct Own<'a> {
     agent: &'a Agent,
     node: String,
 }
 
 /// Checks the writes of the configured ServiceAccounts; all others pass.
-pub(crate) fn check(
-    request: &Request<'_>,
-    agents: &[Agent],
-    lookups: &Lookups,
-) -> Result<(), Interrupted> {
+pub(crate) fn check(request: &Request<'_>, agents: &[Agent], lookups: &Lookups) -> Checked {
     let Some(account) = request.user().name().strip_prefix(USER_PREFIX) else {
         return Ok(());
     };
@@ -63,10 +57,8 @@ pub(crate) fn check(
             None => return Ok(()),
         },
     };
-    let own = Own {
-        agent,
-        node: own_node(request.user(), lookups)?,
-    };
+    let node = own_node(request.user(), lookups)?;
+    let own = Own { agent, node };
     if request.operation() == Operation::Connect {
         let subresource = Quoted(request.subresource());
         return Err(deny(format!(
@@ -92,7 +84,7 @@ fn deny(message: String) -> Interrupted {
 }
 
 /// The node of the token, which must still have the UID in the token.
-fn own_node(user: &User<'_>, lookups: &Lookups) -> Result<String, Interrupted> {
+fn own_node(user: &User<'_>, lookups: &Lookups) -> Checked<String> {
     let extra = user.extra(RULE)?;
     let one = |key: &str| match extra.get(key).map(Vec::as_slice) {
         Some([value]) if !value.is_empty() => Ok(value.to_string()),
@@ -115,7 +107,6 @@ fn own_node(user: &User<'_>, lookups: &Lookups) -> Result<String, Interrupted> {
     }
 }
 
-/// The object before and after the operation, if there is one.
 fn objects<'a>(request: &Request<'a>) -> Result<(Option<Fields<'a>>, Option<Fields<'a>>), Denial> {
     let operation = request.operation();
     let old = match operation {
@@ -139,12 +130,7 @@ impl Own<'_> {
     }
 
     /// A node or a custom resource must belong to the agent's node before and after the operation.
-    fn check_object(
-        &self,
-        request: &Request<'_>,
-        path: &str,
-        is_node: bool,
-    ) -> Result<(), Interrupted> {
+    fn check_object(&self, request: &Request<'_>, path: &str, is_node: bool) -> Checked {
         let (old, new) = objects(request)?;
         if [&old, &new]
             .into_iter()
@@ -192,14 +178,14 @@ impl Own<'_> {
 
     /// Pods of its own node: their status and their deletion. A pod that is created with a
     /// node's name goes around the scheduler, so agents create none.
-    fn check_pod(&self, request: &Request<'_>) -> Result<(), Interrupted> {
+    fn check_pod(&self, request: &Request<'_>) -> Checked {
         if request.operation() == Operation::Create {
             return Err(deny("an agent may not create pods".to_owned()));
         }
         self.check_object(request, "spec.nodeName", false)
     }
 
-    fn check_eviction(&self, request: &Request<'_>, lookups: &Lookups) -> Result<(), Interrupted> {
+    fn check_eviction(&self, request: &Request<'_>, lookups: &Lookups) -> Checked {
         if self.find_pod(request, request.name(), lookups)?.is_some() {
             return Ok(());
         }
@@ -210,8 +196,8 @@ impl Own<'_> {
     /// node, the agent could write there. RBAC often allows the tokens of all accounts, so others
     /// than its own need to be configured; calico-node requests such a token, bound to nothing, for
     /// its CNI plugin.
-    fn check_token(&self, request: &Request<'_>, lookups: &Lookups) -> Result<(), Interrupted> {
-        let deny = |what: &str| -> Result<(), Interrupted> {
+    fn check_token(&self, request: &Request<'_>, lookups: &Lookups) -> Checked {
+        let deny = |what: &str| -> Checked {
             let message = format!("the agent on node {} {what}", Quoted(&self.node));
             let denial = Denial::forbidden(RULE, message);
             Err(denial.remedy(TOKEN_REMEDY).into())
@@ -241,13 +227,12 @@ impl Own<'_> {
         )
     }
 
-    /// The pod in the request's namespace, if it is one of the agent's node.
     fn find_pod<'l>(
         &self,
         request: &Request<'_>,
         name: &str,
         lookups: &'l Lookups,
-    ) -> Result<Option<&'l PodFacts>, Interrupted> {
+    ) -> Checked<Option<&'l PodFacts>> {
         let lookup = Lookup::Pod {
             namespace: request.namespace().to_owned(),
             name: name.to_owned(),

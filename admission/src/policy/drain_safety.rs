@@ -8,7 +8,7 @@ use nodelife_core::disruption::{Autoscalers, CountError, DeclaredPods};
 use nodelife_core::object::{Autoscaler, Budget, Workload, WorkloadKind};
 use serde::Deserialize;
 
-use crate::decision::Interrupted;
+use crate::decision::{Checked, Interrupted};
 use crate::denial::Denial;
 use crate::lookup::{Listed, Lookup, LookupResult, Lookups};
 use crate::review::{Operation, Request};
@@ -19,7 +19,6 @@ const REMEDY: &str = "https://kubernetes.io/docs/tasks/run-application/configure
 /// It writes the scales that its objects allow, and those were judged when the objects were written.
 pub(crate) const AUTOSCALER: &str = "system:serviceaccount:kube-system:horizontal-pod-autoscaler";
 
-/// `autoscaling/v1` Scale.
 #[derive(Deserialize)]
 struct Scale {
     spec: ScaleSpec,
@@ -32,17 +31,15 @@ struct ScaleSpec {
 }
 
 /// Checks objects that are created or changed; all other requests pass.
-pub(crate) fn check(request: &Request<'_>, lookups: &Lookups) -> Result<(), Interrupted> {
+pub(crate) fn check(request: &Request<'_>, lookups: &Lookups) -> Checked {
     let is_write = matches!(request.operation(), Operation::Create | Operation::Update);
     let is_unknown =
         |found: &LookupResult| matches!(found, LookupResult::Failed(_) | LookupResult::Missing);
     if !is_write || request.user().name() == AUTOSCALER || lookups.values().any(is_unknown) {
         return Ok(());
     }
-    let namespace = Namespace {
-        name: request.namespace(),
-        lookups,
-    };
+    let name = request.namespace();
+    let namespace = Namespace { name, lookups };
     let (group, resource) = request.group_resource();
     let checked = match (group, resource, request.subresource()) {
         ("policy", "poddisruptionbudgets", "") => read(request).map(|it| namespace.budget(&it)),
@@ -64,14 +61,13 @@ fn read<'a, T: Deserialize<'a>>(request: &Request<'a>) -> Option<T> {
     request.object(RULE).ok()
 }
 
-/// What is in the namespace of the request.
 struct Namespace<'a> {
     name: &'a str,
     lookups: &'a Lookups,
 }
 
 impl Namespace<'_> {
-    fn list(&self, listed: Listed) -> Result<&LookupResult, Interrupted> {
+    fn list(&self, listed: Listed) -> Checked<&LookupResult> {
         let namespace = self.name.to_owned();
         let lookup = Lookup::List { namespace, listed };
         let found = self.lookups.get(&lookup);
@@ -79,7 +75,7 @@ impl Namespace<'_> {
     }
 
     /// Those that nobody lifts.
-    fn budgets(&self) -> Result<Vec<&Budget>, Interrupted> {
+    fn budgets(&self) -> Checked<Vec<&Budget>> {
         Ok(match self.list(Listed::Budgets)? {
             LookupResult::Budgets(budgets) => {
                 let budgets = budgets.iter();
@@ -89,15 +85,14 @@ impl Namespace<'_> {
         })
     }
 
-    fn autoscalers(&self) -> Result<Vec<&Autoscaler>, Interrupted> {
+    fn autoscalers(&self) -> Checked<Vec<&Autoscaler>> {
         Ok(match self.list(Listed::Autoscalers)? {
             LookupResult::Autoscalers(autoscalers) => autoscalers.iter().collect(),
             _ => Vec::new(),
         })
     }
 
-    /// The controllers of pods here.
-    fn workloads(&self) -> Result<Vec<&Workload>, Interrupted> {
+    fn workloads(&self) -> Checked<Vec<&Workload>> {
         let mut all = Vec::new();
         for kind in Listed::WORKLOADS {
             if let LookupResult::Workloads(found) = self.list(Listed::Workloads(kind))? {
@@ -107,7 +102,7 @@ impl Namespace<'_> {
         Ok(all)
     }
 
-    fn budget(&self, budget: &Budget) -> Result<(), Interrupted> {
+    fn budget(&self, budget: &Budget) -> Checked {
         // The controller of its owner may lift it.
         if budget.owner().is_some() {
             return Ok(());
@@ -134,7 +129,7 @@ impl Namespace<'_> {
     }
 
     /// At a new scale, or with the labels of other pods.
-    fn workload(&self, workload: &Workload) -> Result<(), Interrupted> {
+    fn workload(&self, workload: &Workload) -> Checked {
         let budgets = self.budgets()?;
         let own = DeclaredPods::of([workload]);
         let mut selects = budgets.into_iter().filter(|budget| is_over(budget, &own));
@@ -152,7 +147,7 @@ impl Namespace<'_> {
         judge(budget, &name, &declared, &self.autoscalers()?)
     }
 
-    fn scale(&self, resource: &str, name: &str, replicas: i32) -> Result<(), Interrupted> {
+    fn scale(&self, resource: &str, name: &str, replicas: i32) -> Checked {
         if self.budgets()?.is_empty() {
             return Ok(());
         }
@@ -169,7 +164,7 @@ impl Namespace<'_> {
         self.workload(&workload)
     }
 
-    fn autoscaler(&self, autoscaler: &Autoscaler) -> Result<(), Interrupted> {
+    fn autoscaler(&self, autoscaler: &Autoscaler) -> Checked {
         let budgets = self.budgets()?;
         if budgets.is_empty() {
             return Ok(());
@@ -194,19 +189,17 @@ impl Namespace<'_> {
     }
 }
 
-/// Whether it selects pods that a drain evicts.
 fn is_over(budget: &Budget, declared: &DeclaredPods) -> bool {
     !declared.evictable_under(budget).is_empty()
 }
 
-/// Refuses the write where `budget`, which it calls `name`, allows no eviction of these pods at a
-/// scale that they may have.
+/// Refuses the write where `budget`, called `name`, allows no eviction at a scale that the pods may have.
 fn judge(
     budget: &Budget,
     name: &str,
     declared: &DeclaredPods,
     autoscalers: &[&Autoscaler],
-) -> Result<(), Interrupted> {
+) -> Checked {
     let autoscalers = Autoscalers::of(autoscalers.iter().copied());
     let remedy = budget.spec.remedy();
     match declared.refused_scale(budget, &autoscalers) {
@@ -229,6 +222,6 @@ fn several(one: &str, other: &str) -> String {
     )
 }
 
-fn refuse(message: String) -> Result<(), Interrupted> {
+fn refuse(message: String) -> Checked {
     Err(Denial::forbidden(RULE, message).remedy(REMEDY).into())
 }

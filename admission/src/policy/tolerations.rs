@@ -46,7 +46,6 @@ struct Metadata<'a> {
     owner_references: Vec<Owner<'a>>,
 }
 
-/// The annotations by which a pod asks for seconds of its own.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct SecondsAnnotations<'a> {
@@ -102,8 +101,7 @@ impl Pod<'_> {
 }
 
 impl Toleration<'_> {
-    /// Whether the plugin considers this a toleration of `taint`: it ignores operator, value and
-    /// seconds.
+    /// Whether the plugin considers this a toleration of `taint`: by key and effect alone.
     fn covers(&self, taint: &str) -> bool {
         (self.key.is_empty() || &*self.key == taint)
             && (self.effect.is_empty() || &*self.effect == "NoExecute")
@@ -130,12 +128,9 @@ impl Toleration<'_> {
     }
 }
 
-/// The changes to a pod's tolerations.
 #[derive(Default)]
 pub(crate) struct Defaulted {
-    /// Adds missing tolerations and rewrites those of the in-tree plugin.
     pub(crate) patch: Option<Patch>,
-    /// Shown to the creator of the pod.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -184,10 +179,8 @@ pub(crate) fn default(request: &Request<'_>, policy: &Tolerations) -> Result<Def
             "nodelife: terminationGracePeriodSeconds {wanted} is cut to {limit} when a node shuts down"
         ));
     }
-    Ok(Defaulted {
-        patch: patch.finish(),
-        warnings,
-    })
+    let patch = patch.finish();
+    Ok(Defaulted { patch, warnings })
 }
 
 /// Both taints, with the seconds of the first matching policy.
@@ -256,7 +249,6 @@ const USUAL_PATCH: usize = 320;
 struct PatchWriter {
     has_list: bool,
     steps: Vec<u8>,
-    /// The items of a list to be created.
     added: Vec<u8>,
 }
 
@@ -274,7 +266,6 @@ impl PatchWriter {
         self.steps.push(separator);
     }
 
-    /// Replaces the seconds of an existing toleration.
     fn set_seconds(&mut self, index: usize, seconds: i64) {
         self.begin_step();
         // Writing to a Vec does not fail, here and below.
@@ -284,8 +275,7 @@ impl PatchWriter {
         );
     }
 
-    /// Appends to the list, or collects items for a new one: `add` to the end of an absent list
-    /// would fail.
+    /// Appends to the list, or collects items for a new one: `add` to an absent list would fail.
     fn add(&mut self, taint: &str, seconds: i64) {
         if self.has_list {
             self.begin_step();

@@ -18,7 +18,6 @@ use crate::rule::{AdmissionRule, Mode};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MatchCondition {
-    /// Says which requests are sent.
     pub name: &'static str,
     /// CEL, on one line.
     pub expression: String,
@@ -89,7 +88,6 @@ pub(super) fn node_restriction(policies: &Policies) -> Vec<MatchCondition> {
     conditions
 }
 
-/// A condition that is false if all of `parts` are true.
 fn unless(name: &'static str, parts: &[String]) -> MatchCondition {
     condition(name, format!("!({})", parts.join(" && ")))
 }
@@ -110,12 +108,10 @@ fn asks(group: &str, resource: &str, operation: &str) -> String {
     )
 }
 
-/// The name in `object`, or an empty string.
 pub(super) fn name_of(object: &str) -> String {
     format!("{object}.?name.orValue('')")
 }
 
-/// Whether `name` is that of the requesting node.
 pub(super) fn is_own(name: &str) -> String {
     format!("'{USER_PREFIX}' + {name} == {USER}")
 }
@@ -158,8 +154,7 @@ fn quiet_node_update(uncordon: bool, free: &str) -> MatchCondition {
     unless("not-a-quiet-node-update", &parts)
 }
 
-/// Excludes registrations with labels that are `free`: otherwise a cold cluster could not get the
-/// nodes that the webhook runs on.
+/// Excludes registrations with `free` labels: a cold cluster has to get the webhook's own nodes.
 fn clean_registration(owners: bool, free: &str) -> MatchCondition {
     let labels = format!(
         "{} && object.?metadata.?labels.orValue({{}}).all(key, {free})",
@@ -184,7 +179,6 @@ fn few(labels: &str) -> String {
     format!("{labels}.orValue({{}}).size() <= 100")
 }
 
-/// Whether a kubelet may set the label `key`.
 pub(super) fn free_label() -> String {
     let below = |names: &[&str]| {
         let escaped = names.iter().map(|name| name.replace('.', "[.]"));
@@ -198,7 +192,6 @@ pub(super) fn free_label() -> String {
     )
 }
 
-/// Whether the rule `ownLabels` lets a node write the label `key`.
 pub(super) fn listed_label(listed: &[String]) -> String {
     let listed = listed.iter().map(String::as_str);
     let (prefixes, keys): (Vec<&str>, Vec<&str>) = EVERY_KUBELETS
@@ -233,8 +226,7 @@ fn quiet_pod_status(metadata: bool) -> MatchCondition {
     unless("not-a-quiet-pod-status", &parts)
 }
 
-/// Excludes the deletion of a kubelet's own pods, without which no pod of a node would end while
-/// the webhook is down.
+/// Excludes the deletion of a kubelet's own pods: without it none would end while the webhook is down.
 fn own_pod_deletion() -> MatchCondition {
     let node = "oldObject.?spec.?nodeName.orValue('')";
     let parts = [
@@ -316,8 +308,7 @@ pub(super) fn is_agent(agents: &[Agent]) -> MatchCondition {
     condition("is-agent", format!("{USER} in [{}]", list(names)))
 }
 
-/// Excludes updates of pods that have both tolerations: only on creation is there more to do than
-/// to add missing ones.
+/// Excludes updates of pods that have both tolerations: only on creation is there more to do.
 pub(super) fn tolerations() -> Vec<MatchCondition> {
     vec![unless(
         "not-an-update-that-lacks-nothing",
@@ -329,7 +320,6 @@ pub(super) fn tolerations() -> Vec<MatchCondition> {
     )]
 }
 
-/// Whether the in-tree plugin considers a toleration of the pod as one of `taint`.
 pub(super) fn covered(taint: &str) -> String {
     format!(
         "object.?spec.?tolerations.orValue([]).exists(t, t.?key.orValue('') in ['', '{taint}'] \

@@ -105,8 +105,7 @@ impl Webhook {
         )
     }
 
-    /// The conditions that a request must meet to be sent. None of them is false for a request that
-    /// the policies would refuse.
+    /// The conditions for a request to be sent: none is false for one that the policies would refuse.
     pub fn conditions(self, policies: &Policies) -> Vec<MatchCondition> {
         match self {
             Self::Tolerations => match_conditions::tolerations(),
@@ -167,8 +166,7 @@ impl Webhook {
                 "namespaceSelector".to_owned(),
                 self.namespaces(&policies.exempt_namespaces),
             );
-            // A sidecar that is injected later may add tolerations; a token request does not
-            // change.
+            // A sidecar that is injected later may add tolerations; a token request does not change.
             let again = match self {
                 Self::Tolerations => "IfNeeded",
                 _ => "Never",

@@ -43,8 +43,7 @@ pub struct Request<'a> {
     unread: Option<Unread<'a>>,
 }
 
-/// The part of a review from its object on, if only its prefix was read: most verdicts need little
-/// or nothing of it.
+/// The part of a review from its object on, if only its prefix was read: most verdicts need no more.
 #[derive(Debug)]
 struct Unread<'a> {
     review: &'a [u8],
@@ -139,12 +138,10 @@ impl<'a> Request<'a> {
         self.object_bytes().is_some()
     }
 
-    /// The parts of the object that `T` names.
     pub(crate) fn object<T: Deserialize<'a>>(&self, rule: AdmissionRule) -> Result<T, Denial> {
         part(self.object_bytes(), "request.object", rule)
     }
 
-    /// The parts of the object before the change that `T` names.
     pub(crate) fn old_object<T: Deserialize<'a>>(&self, rule: AdmissionRule) -> Result<T, Denial> {
         let unreadable = |error| Denial::unreadable(rule, "the AdmissionReview", error);
         let wire = self.whole().map_err(unreadable)?;
@@ -160,7 +157,6 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The request with what follows its object.
     fn whole(&self) -> Result<&Wire<'a>, &str> {
         let Some(unread) = &self.unread else {
             return Ok(&self.wire);

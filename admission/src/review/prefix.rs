@@ -12,8 +12,7 @@ use super::wire::{Wire, is_review};
 use crate::json::partial::PartialDeserializer;
 use crate::json::text::Text;
 
-/// The fields of `AdmissionRequest` up to the object, in their order
-/// (k8s.io/api/admission/v1, v0.36.3).
+/// The fields of `AdmissionRequest` up to the object, in their order (k8s.io/api/admission/v1, v0.36.3).
 const ORDER: [&str; 12] = [
     "uid",
     "kind",
@@ -29,7 +28,6 @@ const ORDER: [&str; 12] = [
     "object",
 ];
 
-/// The fields that every request has.
 const ALWAYS: [&str; 4] = ["uid", "resource", "operation", "userInfo"];
 
 /// Reads up to `request.object`: the fields before it, and the bytes from its first one on. `None` if

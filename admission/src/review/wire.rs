@@ -28,7 +28,6 @@ pub enum ReviewError {
     /// The response must repeat the uid.
     #[error("request.uid must be a string of 1 to {LONGEST_UID} bytes")]
     Uid,
-    /// An operation that the API does not have.
     #[error("unknown operation {0:?}")]
     Operation(String),
 }
@@ -80,7 +79,6 @@ impl<'a> User<'a> {
         self.groups.iter().map(|group| &**group)
     }
 
-    /// The attributes that authentication gave the user besides name, UID and groups.
     pub(crate) fn extra(
         &self,
         rule: AdmissionRule,

@@ -48,7 +48,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The key of the taint that the node gets.
     fn taint(self) -> &'static str {
         match self {
             Self::None | Self::Silent => UNREACHABLE,
@@ -168,7 +167,6 @@ pub fn timeline(context: &Context<'_>, node: &Node) -> FailureTimeline {
     }
 }
 
-/// The node's zone once it is gone.
 struct Outage {
     /// None where not all nodes of the zone are known.
     state: Option<ZoneState>,
@@ -216,7 +214,6 @@ impl Outage {
     }
 }
 
-/// The key of a taint, as people write it.
 fn short(key: &str) -> &str {
     key.split_once('/').map_or(key, |(_, name)| name)
 }
@@ -229,16 +226,13 @@ struct Course {
     begun: Timestamp,
     /// Seconds from the failure until now.
     now: f64,
-    /// When the controller saw it.
     detected: f64,
     /// When the `NoExecute` taint was put, should have been, or will be at the latest; none: never.
     tainted: Option<f64>,
     has_taint: bool,
     /// By how many seconds it is overdue.
     overdue: Option<i64>,
-    /// The last sign of life, or the words of `Ready`.
     sign: String,
-    /// Whether its kubelet still renews its lease, although it is Unknown.
     lives: bool,
 }
 
@@ -460,7 +454,6 @@ impl Course {
         }
     }
 
-    /// From the failure to the controller's first answer.
     fn detection(&self, context: &Context<'_>) -> Vec<(Option<f64>, String)> {
         let unknown = "taint unreachable:NoSchedule, pods leave Services";
         match self.failure {

@@ -13,10 +13,6 @@ impl<'a> Fields<'a> {
         Self(Some(document))
     }
 
-    fn of_value(value: &'a Value) -> Self {
-        Self(value.as_object())
-    }
-
     pub(super) fn get(self, name: &str) -> Option<&'a Value> {
         self.0?.get(name).filter(|value| !value.is_null())
     }
@@ -25,7 +21,6 @@ impl<'a> Fields<'a> {
         self.get(name).is_some()
     }
 
-    /// The fields of a struct.
     pub(super) fn inner(self, name: &str) -> Self {
         Self(self.map(name))
     }
@@ -40,7 +35,8 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn structs(self, name: &str) -> impl Iterator<Item = Self> {
-        self.list(name).iter().map(Self::of_value)
+        let structs = self.list(name).iter();
+        structs.map(|value| Self(value.as_object()))
     }
 
     pub(super) fn texts(self, name: &str) -> impl Iterator<Item = &'a str> {

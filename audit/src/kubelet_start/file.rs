@@ -14,22 +14,17 @@ use serde_json::{Map, Value};
 use super::FIELDS;
 use nodelife_core::allocatable::{KubeletConfiguration, KubeletFiles};
 
-/// A configuration file and its drop-ins, merged.
 #[derive(Debug, Default)]
 pub struct Document {
     pub fields: Map<String, Value>,
     /// The fields of the file alone, if there are drop-ins.
     pub(super) alone: Option<Map<String, Value>>,
-    /// Keys that are in a file more than once.
     pub(super) doubled: Vec<String>,
-    /// Former values that the kubelet decodes, too.
     pub(super) former: Vec<(String, Value)>,
-    /// What no version reads.
     pub(super) refusals: Vec<String>,
 }
 
 impl Document {
-    /// Reads and merges the files.
     pub fn of(files: &KubeletFiles) -> Self {
         let mut document = Self::default();
         let main = files.file.as_deref().and_then(|text| {
@@ -64,7 +59,6 @@ impl Document {
     }
 }
 
-/// What the text of a file holds.
 #[derive(Default)]
 struct Text {
     value: Value,
@@ -73,7 +67,6 @@ struct Text {
 }
 
 impl Text {
-    /// The fields, as of a drop-in.
     fn drop_in(self) -> Result<Value, String> {
         if let Some(key) = self.doubled.first() {
             return Err(format!("{key} is there more than once"));

@@ -19,7 +19,6 @@ pub(super) struct Gates<'a> {
     given: BTreeMap<&'a str, bool>,
 }
 
-/// A gate as a version knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gate {
     stage: Stage,
@@ -32,7 +31,6 @@ enum Stage {
     PreAlpha,
     Alpha,
     Beta,
-    /// GA or deprecated.
     Settled,
 }
 
@@ -54,7 +52,6 @@ impl Gate {
 }
 
 impl<'a> Gates<'a> {
-    /// The gates of `target` with those that the configuration sets.
     pub(super) fn new(target: Target, given: Option<&'a Map<String, Value>>) -> Self {
         let rows = rows(FEATURE_GATES, target.column());
         let given = given.into_iter().flatten();
@@ -86,7 +83,6 @@ impl<'a> Gates<'a> {
         all.copied().filter(|_| !is_special).unwrap_or(gate.default)
     }
 
-    /// Why the kubelet does not take what the configuration sets.
     pub(super) fn refusals(&self) -> Vec<Refusal> {
         let mut refusals: Vec<_> = (self.given.iter())
             .filter_map(|(name, on)| {
@@ -114,7 +110,6 @@ impl<'a> Gates<'a> {
         (gate.stage == Stage::PreAlpha).then(|| "not available yet".to_owned())
     }
 
-    /// The newest version before `target` that knows the gate.
     fn last_known(name: &str, target: Target) -> Option<Target> {
         Target::all()
             .filter(|version| *version < target)
@@ -125,7 +120,6 @@ impl<'a> Gates<'a> {
             .last()
     }
 
-    /// Gates that are on and need others that are off.
     fn lacking(&self) -> impl Iterator<Item = Refusal> {
         rows(GATE_NEEDS, self.target.column())
             .filter(|(_, state)| *state == 'x')

@@ -165,7 +165,6 @@ fn is_of_host(c: char) -> bool {
     !c.is_ascii() || c.is_ascii_alphanumeric() || "-_.~!$&'()*+,;=:[]<>\"".contains(c)
 }
 
-/// Whether two hexadecimal digits follow every `%`.
 fn is_escaped(text: &str) -> bool {
     text.split('%').skip(1).all(|after| {
         let digits = after.bytes().take(2);

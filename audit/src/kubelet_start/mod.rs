@@ -64,7 +64,6 @@ fn rows(table: &'static str, column: usize) -> impl Iterator<Item = (&'static st
 pub struct Target(u32);
 
 impl Target {
-    /// The oldest and the newest.
     pub const RANGE: (Self, Self) = (Self(33), Self(37));
 
     /// Every known version, the oldest first.
@@ -73,7 +72,6 @@ impl Target {
         (oldest.0..=newest.0).map(Self)
     }
 
-    /// The version of 1.`minor`, if it is known.
     pub fn of_minor(minor: u32) -> Option<Self> {
         Self::all().find(|target| target.0 == minor)
     }
@@ -82,7 +80,6 @@ impl Target {
         self.0
     }
 
-    /// The column of this version in the generated tables.
     fn column(self) -> usize {
         let (oldest, _) = Self::RANGE;
         usize::try_from(self.0 - oldest.0).unwrap_or_default()
@@ -109,23 +106,19 @@ impl fmt::Display for Target {
     }
 }
 
-/// Whether a kubelet starts with a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
     /// Why it does not start; empty: it starts.
     pub refusals: Vec<Refusal>,
-    /// Fields that it does not know, and ignores.
     pub ignored: Vec<String>,
     /// Fields that its file has more than once: the last value counts.
     pub doubled: Vec<String>,
 }
 
-/// Why a kubelet does not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// A feature gate, and what is wrong with it.
     Gate(String, String),
-    /// A value of a field.
     Value(String),
 }
 
@@ -138,7 +131,6 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The version of the machine's control groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cgroups {
     V1,
@@ -146,7 +138,6 @@ pub enum Cgroups {
     V2,
 }
 
-/// The input of the validation: a configuration, and the kubelet that reads it.
 #[derive(Clone, Copy)]
 struct Input<'a> {
     target: Target,
@@ -171,13 +162,11 @@ impl Input<'_> {
         is_on
     }
 
-    /// Whether the version is 1.`minor` or newer.
     fn since(&self, minor: u32) -> bool {
         self.target.minor() >= minor
     }
 }
 
-/// The fields that say what a document is.
 const TYPE: [(&str, &str); 2] = [
     ("apiVersion", "kubelet.config.k8s.io/v1beta1"),
     ("kind", "KubeletConfiguration"),

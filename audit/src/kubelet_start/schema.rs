@@ -17,9 +17,7 @@ pub(super) struct Schema(BTreeMap<&'static str, &'static str>);
 
 #[derive(Debug, Default)]
 pub(super) struct Decoded {
-    /// Values that the kubelet does not read.
     pub(super) refusals: Vec<String>,
-    /// Fields that it ignores.
     pub(super) unknown: Vec<String>,
 }
 

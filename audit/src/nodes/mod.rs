@@ -24,7 +24,6 @@ use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 use nodelife_core::zone::ZoneKey;
 
-/// The nodes to report, and their order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
     /// Names of the nodes; empty: all.
@@ -48,7 +47,6 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
     crate::without_target().filter(move |rule| rule.sources.iter().all(is_read))
 }
 
-/// The part of a snapshot that the report reads.
 #[must_use]
 pub fn narrowed(mut snapshot: Snapshot) -> Snapshot {
     snapshot
@@ -71,8 +69,7 @@ pub fn narrowed(mut snapshot: Snapshot) -> Snapshot {
 }
 
 impl NodesReport {
-    /// The report on a [`narrowed`] snapshot. Ages refer to the time at which it was taken, or to
-    /// `now` if that is unknown.
+    /// The report on a [`narrowed`] snapshot. Ages refer to its time, or to `now` if that is unknown.
     pub fn new(snapshot: &Snapshot, options: &Options, now: Timestamp) -> Self {
         let now = snapshot.taken_at.unwrap_or(now);
         let context = Context::new(snapshot, None, now);
@@ -159,7 +156,6 @@ fn groups(nodes: &mut [NodeRow]) -> Vec<Group> {
         .collect()
 }
 
-/// The worst finding about each node or a pod on it, and how many there are.
 fn by_node(findings: &[Finding], pods: &[Pod]) -> HashMap<String, WorstFinding> {
     let nodes = NodeOf::new(findings, pods);
     let mut worst: HashMap<String, WorstFinding> = HashMap::new();

@@ -41,7 +41,6 @@ pub enum GroupBy {
 }
 
 impl GroupBy {
-    /// The group of the node; none if it does not say.
     pub fn group_of(&self, node: &Node) -> Option<Str> {
         let labels = &node.metadata.labels;
         match self {

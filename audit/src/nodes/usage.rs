@@ -77,7 +77,6 @@ pub struct PodCount {
 }
 
 impl PodCount {
-    /// The pods in percent of what the node takes.
     pub fn percent(self) -> Option<f64> {
         let count = i64::try_from(self.count?).ok()?;
         let quantity = |number| Quantity::new(number, nodelife_core::quantity::Format::DecimalSi);

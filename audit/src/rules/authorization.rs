@@ -25,7 +25,6 @@ fn unrestricted(context: &Context<'_>, findings: &mut Findings<'_>) {
     });
 }
 
-/// A finding about the API server's answer to a node that asks about another one.
 fn api_server(says: &'static str) -> FindingBuilder<'static> {
     FindingBuilder::named("Cluster", "kube-apiserver", says)
         .with("user", ASKER_USER)

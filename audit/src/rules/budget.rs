@@ -25,7 +25,6 @@ pub(super) const RULES: &[Rule] = rules! {
     "NL-PDB-009" Warning [Pods] All(finalizer),
 };
 
-/// Whether the status is up to date with the spec.
 fn is_counted(budget: &Budget) -> bool {
     budget.status.observed_generation >= budget.metadata.generation.unwrap_or_default()
 }
@@ -68,13 +67,11 @@ fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-/// Whether others than its owner lift the budget, for all of its pods.
 fn is_lifted(BudgetPods { budget, pods }: &BudgetPods<'_>) -> bool {
     let mut guarded = pods.iter().map(|pod| budget.may_be_lifted(pod));
     budget.owner().is_some() || !pods.is_empty() && guarded.all(|is_lifted| is_lifted)
 }
 
-/// Whether the pods of a budget and their workloads were read.
 fn is_read(context: &Context<'_>, entry: &BudgetPods<'_>) -> bool {
     let mut needed = [Source::Pods, Source::Workloads].into_iter();
     needed.all(|source| context.snapshot.has(source)) && !has_unread_pods(context, entry)
@@ -238,7 +235,6 @@ fn selects_nothing(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-/// Whether the budget's controller counts pods of a namespace that the input leaves out.
 fn has_unread_pods(context: &Context<'_>, entry: &BudgetPods<'_>) -> bool {
     let mut pods = context.snapshot.pods.iter().map(|pod| &pod.metadata);
     let counted = entry.budget.status.expected_pods > 0 && entry.pods.is_empty();
@@ -247,7 +243,6 @@ fn has_unread_pods(context: &Context<'_>, entry: &BudgetPods<'_>) -> bool {
         && !pods.any(|meta| meta.namespace == entry.budget.metadata.namespace)
 }
 
-/// Whether a workload of zero replicas would make pods that the budget selects.
 fn is_scaled_down(context: &Context<'_>, budget: &Budget) -> bool {
     let Some(selector) = &budget.spec.selector else {
         return false;

@@ -83,7 +83,6 @@ fn volume_limit(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-/// First and last address, as numbers, of an IPv4 range.
 fn range(cidr: &str) -> Option<(u32, u32)> {
     let (address, prefix) = cidr.split_once('/')?;
     let address = u32::from(address.parse::<Ipv4Addr>().ok()?);
@@ -113,7 +112,6 @@ fn written(node: &Node) -> Option<&str> {
     Some(cidr.as_str())
 }
 
-/// IPv4 ranges of the node with the number of pods that it takes.
 fn ranges<'a>(context: &Context<'a>) -> Vec<(&'a Node, (u32, u32), i64)> {
     let in_use = context.nodes().filter(|node| !has_range_of_plugin(node));
     let ranges = in_use.filter_map(|node| {
@@ -131,8 +129,7 @@ fn too_few_addresses(context: &Context<'_>, findings: &mut Findings<'_>) {
             let found = FindingBuilder::node(node, says)
                 .with("pods", pods)
                 .with("addresses", addresses);
-            // A network plugin may assign addresses of its own, and Calico does unless it is told
-            // to use `spec.podCIDR`.
+            // A plugin may assign addresses of its own; Calico does unless told to use `spec.podCIDR`.
             let key = "projectcalico.org/IPv4Address";
             let is_calico = node.metadata.annotations.contains_key(key);
             let found = found.inferred();

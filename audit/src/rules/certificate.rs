@@ -43,7 +43,6 @@ fn client_pending(context: &Context<'_>, findings: &mut Findings<'_>) {
     pending(context, signer, findings);
 }
 
-/// Requests to this signer that nobody has approved or denied for a while.
 fn pending(context: &Context<'_>, signer: &str, findings: &mut Findings<'_>) {
     const LONG: i64 = 600;
     for request in context.snapshot.signing_requests.iter().flatten() {

@@ -20,7 +20,6 @@ const MOST: [(&str, u32); 4] = [
 /// Upgraded apart from the control plane.
 const KUBE_PROXY: &str = "kube-proxy";
 
-/// A component with its version and the number of minor versions that it may be behind.
 type Component = (&'static str, Version, u32);
 
 /// Reports components that a control plane of the target's version does not support.
@@ -55,7 +54,6 @@ pub(super) fn skew(context: &Context<'_>, target: Target, findings: &mut Finding
     }
 }
 
-/// The components whose images say of which version they are, with their nodes.
 fn running<'a>(context: &Context<'a>) -> BTreeMap<Component, Vec<&'a Node>> {
     let mut running: BTreeMap<Component, Vec<&Node>> = BTreeMap::new();
     for node in context.nodes() {

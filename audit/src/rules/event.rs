@@ -17,7 +17,6 @@ pub(super) const RULES: &[Rule] = rules! {
 /// Seconds; the kubelet repeats its reports every five minutes.
 const RECENT: i64 = 900;
 
-/// How often a kubelet has reported something in the events that are still there.
 #[derive(Default)]
 pub(super) struct Seen {
     times: i64,
@@ -64,8 +63,7 @@ fn report(
     }
 }
 
-/// `images/image_gc_manager.go` (v1.33.13 to v1.37.2) reports it after each attempt, every five
-/// minutes.
+/// `images/image_gc_manager.go` (v1.33.13 to v1.37.2) reports it after each attempt, every 5 minutes.
 fn no_space_freed(context: &Context<'_>, findings: &mut Findings<'_>) {
     let says = "the kubelet reports FreeDiskSpaceFailed, the last time {last} ago";
     // At the eviction threshold, NL-HB-011 says the same.

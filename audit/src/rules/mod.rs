@@ -32,7 +32,6 @@ use super::selection::{Selection, names};
 
 #[derive(Debug)]
 pub struct Group {
-    /// The part of the ids between the dashes.
     pub code: &'static str,
     pub title: &'static str,
     pub rules: &'static [Rule],
@@ -85,22 +84,18 @@ pub fn all() -> impl Iterator<Item = &'static Rule> {
     GROUPS.iter().flat_map(|group| group.rules)
 }
 
-/// The rules that need no `--target`.
 pub fn without_target() -> impl Iterator<Item = &'static Rule> {
     all().filter(|rule| rule.can_check(&Selection::default()))
 }
 
-/// Whether the rule judges manifests of workloads and budgets, before they are in a cluster.
 pub(super) fn judges_manifests(rule: &Rule) -> bool {
     ["NL-PDB-001", "NL-PDB-002"].contains(&rule.id)
 }
 
-/// Whether the rule judges files of kubelets, before they are on a node.
 pub(super) fn judges_kubelet_files(rule: &Rule) -> bool {
     ["NL-UPG-001", "NL-UPG-002", "NL-UPG-003"].contains(&rule.id)
 }
 
-/// What to do about a taint or a deletion that is overdue.
 pub const CHECK_CONTROLLER: &str = "Check kube-controller-manager: does it run, is it the leader, and \
                                     is node-lifecycle-controller enabled?";
 
@@ -149,7 +144,6 @@ pub fn removed(id: &str) -> Option<String> {
     Some(format!("{id} was removed: {reason}"))
 }
 
-/// A sentence for each removed rule that the selection names.
 pub fn removed_in(selection: &Selection) -> impl Iterator<Item = String> {
     let excluded = selection.excludes.iter().flat_map(|exclude| &exclude.rules);
     let excluded = excluded.map(String::as_str);

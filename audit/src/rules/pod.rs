@@ -47,8 +47,7 @@ fn on_missing_node(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-/// Whether the pod garbage collector still waits: the node lifecycle controller records when it
-/// sees that a node is gone.
+/// Whether PodGC still waits: the node lifecycle controller records when it sees that a node is gone.
 fn has_just_gone(context: &Context<'_>, node: &str) -> bool {
     let removals = context.events_about(node, "RemovingNode");
     let mut times = removals.filter_map(Event::time);
@@ -104,7 +103,6 @@ fn ready_on_dead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
     })
 }
 
-/// Whether the scheduler looked for a node and found none.
 fn is_unschedulable(pod: &Pod) -> bool {
     !pod.is_terminating()
         && pod

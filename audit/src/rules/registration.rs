@@ -35,7 +35,6 @@ fn is_renamed(nodes: &[&Node]) -> bool {
         && !identities.contains(&None)
 }
 
-/// Whether the machine of this silent node is there under another name.
 pub(super) fn is_registered_anew(context: &Context<'_>, node: &Node) -> bool {
     let address = addresses(node, "InternalIP").next();
     let mut others = context.nodes().filter(|other| other.is_ready());
@@ -57,7 +56,6 @@ fn shared_by_machines<'a>(
     groups.filter(|(_, nodes)| !is_renamed(nodes))
 }
 
-/// Nodes with the same value where each node should have its own.
 fn shared<'a>(
     context: &Context<'a>,
     value: impl Fn(&'a Node) -> Vec<String>,
@@ -76,7 +74,6 @@ fn shared<'a>(
     nodes.into_iter().collect()
 }
 
-/// One finding about a group of nodes that share `what`.
 fn found_shared<'a>(what: &str, value: &str, nodes: &[&'a Node]) -> FindingBuilder<'a> {
     let names = nodes.iter().map(|n| n.metadata.name.as_str());
     let first = names.clone().next().unwrap_or_default();
@@ -146,8 +143,7 @@ fn same_address(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-/// A UUID or an id of hexadecimal digits, in lower case; nothing if it is redacted or a
-/// placeholder.
+/// A UUID or an id of hexadecimal digits, in lower case; nothing of a redacted one or a placeholder.
 fn identity(text: &str) -> Vec<String> {
     const DIGITS: usize = 32;
     let text = text.to_lowercase();
@@ -166,7 +162,6 @@ fn is_pseudonym(text: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Placeholder UUIDs of mainboards.
 fn is_junk(uuid: &str) -> bool {
     let digits = || uuid.chars().filter(|c| *c != '-');
     digits().all(|c| c == '0')
@@ -213,7 +208,6 @@ fn provider(node: &Node) -> Option<&str> {
     }
 }
 
-/// What is missing of a node that a cloud controller should have initialized.
 pub(super) fn waits_for_cloud(context: &Context<'_>, node: &Node) -> Option<&'static str> {
     let has_provider = |node: &Node| !node.spec.provider_id.is_empty();
     if !is_settled(context, node) {

@@ -31,8 +31,7 @@ pub(super) const RULES: &[Rule] = rules! {
     "NL-TNT-012" Warning [Nodes] EachNode(not_opened),
 };
 
-/// Conditions that contradict their taint, which is there or missing, and since how many seconds
-/// they do; absent: since always.
+/// Conditions that contradict their taint, and for how many seconds they do; absent: since always.
 fn contradictions<'a>(
     context: &Context<'_>,
     node: &'a Node,
@@ -55,7 +54,6 @@ fn has_no_execute(node: &Node, wanted: ConditionTaint) -> bool {
     wanted.condition == "Ready" && taint::find(node, wanted.key, NO_EXECUTE).is_some()
 }
 
-/// Whether the kubelet is older than 1.MINOR.
 pub(super) fn is_before(node: &Node, minor: u32) -> bool {
     version::kubelet(node).is_some_and(|version| (version.major, version.minor) < (1, minor))
 }
@@ -158,7 +156,6 @@ fn half_cordon<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>
     })
 }
 
-/// Whether the key is that of a user's taint for a dedicated pool.
 fn is_own(key: &str) -> bool {
     !["kubernetes.io/", "k8s.io/", "karpenter.sh/", "cilium.io/"]
         .iter()
@@ -210,8 +207,7 @@ fn shut_down<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
 
 fn stuck_scale_down(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
     const LONG: i64 = 1800;
-    // Karpenter's taint has no time (`DisruptedNoScheduleTaint`, its pkg/apis/v1/taints.go, commit
-    // 09ae8910).
+    // Karpenter's has no time (`DisruptedNoScheduleTaint`, its pkg/apis/v1/taints.go, commit 09ae8910).
     if let Some(deleted) = node.metadata.deletion_timestamp {
         let lasts = context.seconds_since(deleted);
         if lasts > LONG {

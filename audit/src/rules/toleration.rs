@@ -11,7 +11,6 @@ use nodelife_core::taint::{
     NOT_READY, UNREACHABLE, UNSCHEDULABLE, no_execute, suppresses_default, toleration_time,
 };
 
-/// Taints of a dead node.
 const DEAD: [&str; 2] = [NOT_READY, UNREACHABLE];
 
 pub(super) const RULES: &[Rule] = rules! {
@@ -26,7 +25,6 @@ fn time(tolerations: &[Toleration], key: &str) -> Option<i64> {
     toleration_time(&[no_execute(key)], tolerations)
 }
 
-/// The owners of evictable pods with such tolerations, and these pods.
 fn owners_of<'c, 'a>(
     context: &'c Context<'a>,
     such: impl Fn(&[Toleration]) -> bool + 'c,
@@ -70,7 +68,6 @@ fn void(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-/// Reports pods whose tolerations may be `wrong`, with what is wrong.
 fn report(
     context: &Context<'_>,
     findings: &mut Findings<'_>,

@@ -24,8 +24,7 @@ pub(super) const RULES: &[Rule] = rules! {
     "NL-UPG-008" Error [Nodes, Pods] Target(component::skew),
 };
 
-/// Judges each configuration of a kubelet that the target would replace. Equal configurations
-/// are judged once.
+/// Judges each configuration of a kubelet that the target would replace; equal ones once.
 fn judged<'a>(context: &Context<'a>, target: Target) -> Vec<(Judgement, Vec<&'a Node>)> {
     let mut documents: BTreeMap<String, (Map<String, Value>, Vec<&Node>)> = BTreeMap::new();
     for node in context.nodes() {

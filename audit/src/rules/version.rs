@@ -211,8 +211,7 @@ fn cgroup_v1(node: &Node, config: &KubeletConfiguration) -> Option<Statement> {
     (is_given && config.fail_cgroup_v1 == Some(false)).then(|| "failCgroupV1: false".into())
 }
 
-/// `NewContainerManager` refuses (`pkg/kubelet/cm/container_manager_linux.go`, v1.36.3);
-/// `failSwapOn` is true by default.
+/// `NewContainerManager` refuses (`container_manager_linux.go`, v1.36.3); `failSwapOn` is the default.
 fn swap<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let config = context.config(&node.metadata.name)?;
     let swap = node.status.node_info.swap?.capacity;

@@ -144,8 +144,7 @@ impl ServerClock {
         }
     }
 
-    /// The server's time now: its answer plus what has passed since; our own time if
-    /// the server did not say.
+    /// The server's time now: its answer plus what has passed since; our own if it did not say.
     pub fn now(&self) -> Timestamp {
         self.at(Instant::now())
     }

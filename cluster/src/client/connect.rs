@@ -12,7 +12,7 @@ use super::options::{self, ClientOptions};
 use super::server_url::without_user;
 use super::session::Session;
 use super::{Cluster, ServerVersion, USER_AGENT};
-use crate::error::{ApiError, ConnectError};
+use crate::error::{ApiError, ApiResult, ConnectError};
 use crate::request::Call;
 use crate::warning::ServerWarnings;
 use crate::watch_state::WatchStates;
@@ -21,21 +21,15 @@ use crate::watch_state::WatchStates;
 /// API server itself gives up after 60 s (`--request-timeout`), bar watches.
 const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How many pages of all lists may be asked for early.
 const PAGES_AHEAD: usize = 1;
 
-/// How many Events are written at once.
 const EVENTS_AT_ONCE: usize = 10;
 
 impl Cluster {
     /// Connects, and asks the server for its version.
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError`] says what is missing or wrong; nothing is retried here, so a
+    /// The error says what is missing or wrong; nothing is retried here, so a
     /// wrong address shows at once.
     pub async fn connect(options: &ClientOptions) -> Result<Self, ConnectError> {
         let config = options.config().await?;
@@ -110,8 +104,7 @@ impl Cluster {
         })
     }
 
-    /// The same cluster, by a connection that is not shared with this one. It belongs to the
-    /// runtime that makes the first request.
+    /// The same cluster, by its own connection, which belongs to the runtime of the first request.
     pub fn with_own_connection(&self) -> Result<Self, ConnectError> {
         Ok(Self {
             session: session(&self.config, &self.credentials, &self.server)?,
@@ -119,7 +112,6 @@ impl Cluster {
         })
     }
 
-    /// The meaning of a failed first request.
     pub fn connect_error(&self, error: ApiError) -> ConnectError {
         match (error, &self.proxy) {
             (ApiError::Unreachable { server, reason }, Some(proxy)) => ConnectError::Proxy {
@@ -147,11 +139,8 @@ impl Cluster {
 
     /// Asks for the version, which an upgrade may have changed since the connection; none if an
     /// authorizer hides it.
-    ///
-    /// # Errors
-    ///
     /// A failure of any other kind means that nothing else would work either.
-    pub async fn fetch_version(&self) -> Result<Option<ServerVersion>, ApiError> {
+    pub async fn fetch_version(&self) -> ApiResult<Option<ServerVersion>> {
         let call = Call::path("/version");
         let answer = self.exchange(&call).await?;
         if answer.code() == 403 {
@@ -161,7 +150,6 @@ impl Cluster {
     }
 }
 
-/// Runs the credential plugin, if there is one.
 fn session(
     config: &kube::Config,
     credentials: &Credentials,

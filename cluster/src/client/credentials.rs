@@ -1,5 +1,4 @@
-//! Error messages for credentials that the API server refuses or a credential plugin does not
-//! provide.
+//! Error messages for credentials that the API server refuses or a credential plugin does not give.
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
@@ -10,7 +9,6 @@ use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use x509_parser::pem::parse_x509_pem;
 
-/// How we tell the API server who we are, as far as it helps to know when it refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Credentials {
     None,
@@ -18,7 +16,6 @@ pub(crate) enum Credentials {
     Certificate(Option<Timestamp>),
     /// A bearer token, and when it ends if it says so.
     Token(Option<Timestamp>),
-    /// A credential plugin of this name.
     Plugin(String),
     Other,
 }
@@ -46,7 +43,6 @@ impl Credentials {
         Self::None
     }
 
-    /// Why a server may answer 401 to these, and what to do.
     pub(crate) fn advice(&self, now: Timestamp) -> String {
         let ended = |end: &Option<Timestamp>| end.filter(|end| *end < now);
         let (what, end) = match self {
@@ -105,8 +101,7 @@ fn token_end(token: &str) -> Option<Timestamp> {
     Timestamp::from_second(claims.exp).ok()
 }
 
-/// Why there are no credentials, in a sentence: the library's own shows all that a plugin
-/// printed, credentials included.
+/// Why there are no credentials: the library's own text shows all that a plugin printed, secrets too.
 pub(crate) fn reason(error: &AuthError, exec: Option<&ExecConfig>) -> String {
     let command = exec.and_then(|exec| exec.command.as_deref());
     let command = command.unwrap_or("of the kubeconfig");

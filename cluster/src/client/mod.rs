@@ -35,7 +35,6 @@ pub const USER_AGENT: &str = concat!("nodelife/", env!("CARGO_PKG_VERSION"));
 #[derive(Clone)]
 pub struct Cluster {
     pub(crate) session: Session,
-    /// The inputs of the session.
     pub(crate) config: Arc<kube::Config>,
     pub(crate) server: Arc<str>,
     pub(crate) timeout: Option<Duration>,
@@ -48,7 +47,6 @@ pub struct Cluster {
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) warnings: ServerWarnings,
     pub(crate) watches: WatchStates,
-    /// Whether every request is sent as somebody else already.
     pub(crate) impersonates: bool,
     /// Room for pages that are asked for before the one in front of them is here: of all the
     /// lists that go on at once, the longest gains by it, and each page is some megabytes.
@@ -86,7 +84,6 @@ impl Cluster {
         &self.namespace
     }
 
-    /// The server's version; absent if it is hidden from us.
     pub fn server_version(&self) -> Option<&ServerVersion> {
         self.version.as_deref()
     }
@@ -96,7 +93,6 @@ impl Cluster {
         self.reached.get().unwrap_or_default()
     }
 
-    /// The server's warnings, from the first request on.
     pub fn warnings(&self) -> &ServerWarnings {
         &self.warnings
     }

@@ -17,7 +17,6 @@ use nodelife_core::go_duration::time_limit;
 use super::server_url::{self, without_user};
 use crate::error::ConnectError;
 
-/// The name under which the chosen context, cluster and user are put together.
 const CONTEXT_NAME: &str = "nodelife";
 
 /// Which cluster, and as whom: kubectl's global flags, with its spelling and meaning
@@ -88,18 +87,15 @@ pub struct ClientOptions {
     pub request_timeout: Option<Duration>,
 }
 
-/// The name of a cluster for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The context of the kubeconfig; none within a pod, and where `--server` says all.
     pub context: Option<String>,
     pub cluster: Option<String>,
-    /// URL of the API server, without a user and a password.
     pub server: Option<String>,
 }
 
 impl ClientOptions {
-    /// The name of the cluster by these flags and the files.
     pub fn identity(&self) -> Result<Identity, ConnectError> {
         let Some(kubeconfig) = self.read()? else {
             return Ok(Identity::default());
@@ -119,7 +115,6 @@ impl ClientOptions {
         })
     }
 
-    /// The configuration that these flags, the environment and the files give.
     pub(crate) async fn config(&self) -> Result<kube::Config, ConnectError> {
         if self.impersonate.is_none()
             && !(self.impersonate_groups.is_empty()
@@ -221,8 +216,7 @@ impl ClientOptions {
         Ok(config)
     }
 
-    /// Puts the chosen context, cluster and user together under one name, with the
-    /// flags laid over them.
+    /// Puts the chosen context, cluster and user together under one name, and the flags over them.
     fn choose(&self, kubeconfig: &Kubeconfig) -> Result<Kubeconfig, ConnectError> {
         let context = self.chosen_context(kubeconfig)?;
         let cluster_name = self.cluster.as_deref().unwrap_or(&context.cluster);
@@ -388,7 +382,6 @@ fn is_loopback(url: &http::Uri) -> bool {
     host == "localhost" || address.is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// `KUBECONFIG`, else `~/.kube/config`.
 fn default_paths() -> Vec<PathBuf> {
     let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
     let listed = std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty());
@@ -419,10 +412,8 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 /// `--request-timeout`: a Go duration, or a bare number of seconds
 /// (`k8s.io/client-go/tools/clientcmd/overrides.go`, `ParseTimeout`, v0.36.3).
 fn request_timeout(text: &str) -> Result<Duration, String> {
-    match text.parse() {
-        Ok(seconds) => Ok(Duration::from_secs(seconds)),
-        Err(_) => time_limit(text),
-    }
+    let seconds = text.parse().map(Duration::from_secs);
+    seconds.or_else(|_| time_limit(text))
 }
 
 #[cfg(test)]

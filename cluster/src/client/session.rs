@@ -13,21 +13,18 @@ use tokio::sync::Mutex;
 use tower::{BoxError, ServiceBuilder};
 use tower_http::decompression::DecompressionLayer;
 
-/// How often a credential plugin runs at most: an API server that takes none of its tokens is no
-/// reason to run it for each request.
+/// How often a credential plugin runs at most, also where the API server takes none of its tokens.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// How much of an answer is read at once: one record of TLS.
 const READ_SIZE: usize = 16 << 10;
 
-/// A client; clones share it, and its successor.
 #[derive(Clone)]
 pub(crate) struct Session {
     client: Arc<RwLock<Client>>,
     plugin: Option<Arc<Plugin>>,
 }
 
-/// The inputs of a client with new credentials.
 struct Plugin {
     config: Config,
     /// When it ran again last.
@@ -35,7 +32,6 @@ struct Plugin {
 }
 
 impl Session {
-    /// Runs the credential plugin, if there is one.
     pub(crate) fn new(config: Config, has_plugin: bool) -> kube::Result<Self> {
         let plugin = has_plugin.then(|| Plugin {
             config: config.clone(),

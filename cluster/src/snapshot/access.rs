@@ -7,12 +7,12 @@ use nodelife_core::node_access::{
 use serde_json::json;
 
 use crate::client::Cluster;
-use crate::error::ApiError;
+use crate::error::ApiResult;
 use crate::request::Call;
 use crate::resource::NODES;
 
 /// Whether the Node authorizer is on. Needs the right to create `SubjectAccessReviews`.
-pub(super) async fn node_authorizer(cluster: &Cluster) -> Result<NodeAuthorizer, ApiError> {
+pub(super) async fn node_authorizer(cluster: &Cluster) -> ApiResult<NodeAuthorizer> {
     let attributes = json!({"verb": "get", "version": "v1", "resource": "nodes", "name": OTHER});
     let spec = json!({
         "user": ASKER_USER,
@@ -25,9 +25,7 @@ pub(super) async fn node_authorizer(cluster: &Cluster) -> Result<NodeAuthorizer,
 
 /// Whether the admission plugin NodeRestriction is on, or why that can't be told. Needs the
 /// right to impersonate a node, and where nodes may create no nodes, the group system:masters.
-pub async fn node_restriction(
-    cluster: &Cluster,
-) -> Result<Result<NodeRestriction, String>, ApiError> {
+pub async fn node_restriction(cluster: &Cluster) -> ApiResult<Result<NodeRestriction, String>> {
     if cluster.impersonates {
         return Ok(Err(
             "the probe impersonates a node, which --as prevents".to_owned()

@@ -15,42 +15,35 @@ use super::complete::note_undecodable;
 use super::gathered::append;
 use super::kinds::{Kind, Visitor, each_kind};
 use crate::client::Cluster;
-use crate::error::ApiError;
+use crate::error::{ApiError, ApiResult};
 use crate::kubelet::{self, Configz, Kubelets};
 use crate::list::Progress;
 use crate::listing::Object;
 use crate::request::Call;
 use crate::resource::NODES;
 
-/// Kubelets that are asked at the same time.
 const CONFIGZ_AT_ONCE: usize = 10;
 
-/// How long one kubelet may take.
 const CONFIGZ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A page of one list has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceProgress {
     pub source: Source,
     /// How many objects it had. Several lists may belong to one source.
     pub added: usize,
-    /// Whether all pages so far come from one resource version.
     pub consistent: bool,
 }
 
 /// Reads these sources, the configurations of kubelets by `configz`. One that cannot be read, because a right is missing or the
 /// server does not know the resource, is named in [`Snapshot::missing`], and the rest
 /// is read all the same; so is one that not requested.
-///
-/// # Errors
-///
-/// [`ApiError`] when the server itself is lost: then no snapshot would be true.
+/// Fails when the server itself is lost: then no snapshot would be true.
 pub async fn collect(
     cluster: &Cluster,
     sources: &BTreeSet<Source>,
     configz: Configz,
     note: impl Fn(SourceProgress) + Send + Sync,
-) -> Result<Snapshot, ApiError> {
+) -> ApiResult<Snapshot> {
     let mut snapshot = Snapshot {
         taken_at: Some(cluster.clock().now()),
         server_version: cluster
@@ -91,7 +84,7 @@ async fn node_permissions(
     cluster: &Cluster,
     sources: &BTreeSet<Source>,
     snapshot: &mut Snapshot,
-) -> Result<(), ApiError> {
+) -> ApiResult<()> {
     if sources.contains(&Source::NodeAuthorizer) {
         let asked = access::node_authorizer(cluster).await;
         snapshot.node_authorizer =
@@ -173,7 +166,6 @@ async fn configurations(
     }
 }
 
-/// The configuration of a node's kubelet, through the API server.
 async fn proxied(cluster: &Cluster, node: &str) -> Result<KubeletConfiguration, String> {
     let call = Call::get(NODES.all().named(node).at("proxy/configz"));
     let answer = cluster.call(&call).await;
@@ -183,12 +175,11 @@ async fn proxied(cluster: &Cluster, node: &str) -> Result<KubeletConfiguration, 
     KubeletConfiguration::from_configz(document).map_err(|error| error.to_string())
 }
 
-/// Takes what was read; notes why something was not.
 fn or_missing<T>(
-    result: Result<T, ApiError>,
+    result: ApiResult<T>,
     source: Source,
     missing: &mut BTreeMap<Source, Str>,
-) -> Result<Option<T>, ApiError> {
+) -> ApiResult<Option<T>> {
     match result {
         Ok(items) => Ok(Some(items)),
         Err(
@@ -206,14 +197,13 @@ fn or_missing<T>(
     }
 }
 
-/// Puts what was listed into the snapshot.
 type Fill = Box<dyn FnOnce(&mut Snapshot) + Send>;
 
 struct Lists<'a, N> {
     cluster: &'a Cluster,
     sources: &'a BTreeSet<Source>,
     note: &'a N,
-    reads: Vec<BoxFuture<'a, (Source, Result<Fill, ApiError>)>>,
+    reads: Vec<BoxFuture<'a, (Source, ApiResult<Fill>)>>,
 }
 
 impl<N: Fn(SourceProgress) + Send + Sync> Visitor for Lists<'_, N> {

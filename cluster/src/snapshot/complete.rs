@@ -16,7 +16,6 @@ use crate::listing::Object;
 /// for complete, since an owner that is in no list counts as gone.
 const REQUIRED_WORKLOADS: [&str; 2] = ["ReplicaSet", "DaemonSet"];
 
-/// Drops what is there twice, and names what is not there.
 pub(super) fn complete(all: Gathered) -> (Snapshot, Vec<Str>) {
     let Gathered {
         mut snapshot,
@@ -66,7 +65,6 @@ pub(super) fn complete(all: Gathered) -> (Snapshot, Vec<Str>) {
     (snapshot, contradictory_nodes)
 }
 
-/// Notes that some objects of this source are there and cannot be decoded.
 pub(super) fn note_undecodable(snapshot: &mut Snapshot, source: Source) {
     let part = match source {
         Source::Nodes => Source::AllNodes,
@@ -170,7 +168,6 @@ fn why_some_workloads(snapshot: &Snapshot) -> Option<String> {
     ))
 }
 
-/// The names of nodes that are there as several objects, of several clusters or times.
 fn contradictory(nodes: &[Node]) -> Vec<Str> {
     let mut uids: HashMap<&str, &str> = HashMap::default();
     let mut names = BTreeSet::new();

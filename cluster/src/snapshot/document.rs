@@ -13,13 +13,13 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::gathered::Gathered;
 use super::kinds::{self, ObjectKind};
-use super::piece::{Kept, Piece, StreamError};
+use super::piece::{Kept, Piece, Result};
 use super::stream::{Inside, Stream};
 use super::write::KIND;
 use super::{go_names, shape};
 
 /// Reads all documents of a stream. Up to an error, `all` has what could be read.
-pub(super) fn read(stream: &mut Stream<'_>, all: &mut Gathered) -> Result<(), StreamError> {
+pub(super) fn read(stream: &mut Stream<'_>, all: &mut Gathered) -> Result<()> {
     while let Some(inside) = stream.document()? {
         let mut document = Document::default();
         let read = document.read(stream, inside);
@@ -42,7 +42,6 @@ struct Document {
     /// Items that do not say of which kind they are, of a list that has not said so yet.
     untyped: Vec<Kept>,
     is_configz: bool,
-    /// How many objects of each source a snapshot says that it has.
     counts: BTreeMap<Source, usize>,
 }
 
@@ -55,7 +54,7 @@ enum Items {
 }
 
 impl Document {
-    fn read(&mut self, stream: &mut Stream<'_>, mut inside: Inside) -> Result<(), StreamError> {
+    fn read(&mut self, stream: &mut Stream<'_>, mut inside: Inside) -> Result<()> {
         while let Some(key) = stream.key(&mut inside)? {
             match key.as_str() {
                 "apiVersion" => self.api_version = Some(stream.value()?),
@@ -90,8 +89,7 @@ impl Document {
         self.kind.as_deref() == Some(KIND) && self.api_version.as_deref() == Some(API_VERSION)
     }
 
-    /// Reads the members that were kept until the kind was known.
-    fn end(&mut self, stream: &Stream<'_>) -> Result<(), StreamError> {
+    fn end(&mut self, stream: &Stream<'_>) -> Result<()> {
         if self.is_configz {
             return Ok(());
         }
@@ -140,9 +138,8 @@ impl Document {
         Ok(())
     }
 
-    /// Programs in Go write objects of a known type without apiVersion and kind: what they are is
-    /// read from their fields.
-    fn typed(&mut self) -> Result<(), StreamError> {
+    /// Programs in Go write objects of a known type without apiVersion and kind: their fields tell.
+    fn typed(&mut self) -> Result<()> {
         let objects = if self.has_items {
             std::mem::take(&mut self.untyped)
         } else {
@@ -163,7 +160,6 @@ impl Document {
         Ok(())
     }
 
-    /// The kind of the items of such a list, which counts as read from then on.
     fn items_of(&mut self, api_version: &str, kind: &str) -> Items {
         let item = kind.strip_suffix("List").unwrap_or_default();
         if item.is_empty() {
@@ -177,7 +173,7 @@ impl Document {
         Items::ObjectKind(known)
     }
 
-    fn items(&mut self, stream: &mut Stream<'_>) -> Result<(), StreamError> {
+    fn items(&mut self, stream: &mut Stream<'_>) -> Result<()> {
         self.has_items = true;
         let items = match (self.api_version.clone(), self.kind.clone()) {
             (Some(api_version), Some(kind)) => self.items_of(&api_version, &kind),
@@ -190,8 +186,7 @@ impl Document {
         })
     }
 
-    /// Reads an item that says itself what it is.
-    fn item(&mut self, piece: &Piece<'_>) -> Result<(), StreamError> {
+    fn item(&mut self, piece: &Piece<'_>) -> Result<()> {
         let head = Head::of(piece)?;
         let (Some(api_version), Some(kind)) = (head.api_version, head.kind) else {
             self.untyped.push(piece.keep());
@@ -208,8 +203,7 @@ impl Document {
         Ok(())
     }
 
-    /// Reads a member of a snapshot.
-    fn member(&mut self, key: &str, stream: &mut Stream<'_>) -> Result<(), StreamError> {
+    fn member(&mut self, key: &str, stream: &mut Stream<'_>) -> Result<()> {
         let gathered = &mut self.gathered;
         if let Some(known) = kinds::of_list(key) {
             known.mark(&mut gathered.snapshot);
@@ -232,7 +226,7 @@ impl Document {
     }
 
     /// Reads the members before the kind of a snapshot, and checks that none is missing.
-    fn snapshot(&mut self, stream: &Stream<'_>) -> Result<(), StreamError> {
+    fn snapshot(&mut self, stream: &Stream<'_>) -> Result<()> {
         for (key, kept) in std::mem::take(&mut self.kept) {
             self.member(&key, &mut Stream::again(&kept, &mut &*kept.text))?;
         }
@@ -250,7 +244,6 @@ impl Document {
     }
 }
 
-/// The apiVersion and kind of an object.
 #[derive(Default)]
 struct Head {
     api_version: Option<String>,
@@ -259,7 +252,7 @@ struct Head {
 
 impl Head {
     /// Both mostly stand in front, and nothing is read behind them.
-    fn of(object: &Piece<'_>) -> Result<Self, StreamError> {
+    fn of(object: &Piece<'_>) -> Result<Self> {
         let mut head = Self::default();
         let mut reader = serde_json::Deserializer::from_slice(&object.text);
         let read = reader.deserialize_map(&mut head);

@@ -20,10 +20,8 @@ use super::stream::Stream;
 
 const BUFFER: usize = 128 << 10;
 
-/// The path that stands for standard input.
 const STDIN: &str = "-";
 
-/// How compressed files begin that are not read.
 const PACKED: [(&[u8], &str); 4] = [
     (b"\xfd7zXZ\0", "xz"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
@@ -31,19 +29,14 @@ const PACKED: [(&[u8], &str); 4] = [
     (b"PK\x03\x04", "zip"),
 ];
 
-/// Why files give no snapshot.
 #[derive(Debug, Error)]
 pub enum FileError {
-    /// A file or folder cannot be opened or read.
     #[error("failed to read {}: {source}", .path.display())]
     Unreadable { path: PathBuf, source: io::Error },
-    /// The compressed stream ends in the middle, or is none.
     #[error("failed to unpack {}: {reason}; write the file again", .path.display())]
     Gzip { path: PathBuf, reason: String },
-    /// Compressed in another way than gzip.
     #[error("{} is compressed with {format}, which is not supported: unpack it first", .path.display())]
     Packed { path: PathBuf, format: &'static str },
-    /// The text ends in the middle.
     #[error("{} is truncated: it ends at line {line} column {column} inside a value; write it again", .path.display())]
     Truncated {
         path: PathBuf,
@@ -51,21 +44,14 @@ pub enum FileError {
         line: usize,
         column: usize,
     },
-    /// Not JSON or YAML, or not the shape of what it says it is.
     #[error("failed to read {}: {reason}", .path.display())]
     Malformed { path: PathBuf, reason: String },
-    /// Good documents, but of nothing that can be read here.
     #[error(
         "{} has no objects that nodelife reads: {found}; use a file of `kubectl nodelife \
          snapshot`, or `kubectl get nodes,pods -A -o json`",
         .path.display()
     )]
-    Foreign {
-        path: PathBuf,
-        /// The documents that were found instead.
-        found: String,
-    },
-    /// A folder or an archive, and not one of its files has objects that can be read here.
+    Foreign { path: PathBuf, found: String },
     #[error(
         "no file in {} has objects that nodelife reads; use a file of `kubectl nodelife \
          snapshot`, or the output of `kubectl cluster-info dump`",
@@ -77,15 +63,12 @@ pub enum FileError {
     SeveralSnapshots { names: Vec<String> },
 }
 
-/// A snapshot, and what else there is to say about its files.
 #[derive(Debug, Default)]
 pub struct FromFiles {
     pub snapshot: Snapshot,
-    /// Files of folders and archives without objects that nodelife reads.
     pub foreign: Vec<String>,
     /// Files of folders and archives that cannot be read, and show no such object; with the reason.
     pub broken: Vec<String>,
-    /// Objects that are not of the form of their kind, with the reason.
     pub undecodable: Vec<String>,
     /// Nodes that the files have more than once, with different UIDs.
     pub contradictory_nodes: Vec<Str>,
@@ -132,7 +115,6 @@ pub fn read(paths: &[PathBuf]) -> Result<FromFiles, FileError> {
 struct Reader {
     all: Gathered,
     read: FromFiles,
-    /// How many files were of use.
     taken: usize,
     /// The first file or object that was left out because it is broken.
     first_error: Option<FileError>,
@@ -184,7 +166,6 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes each document of the archive, in the order of the archive.
     fn archive(&mut self, path: &Path) -> Result<(), FileError> {
         let broken = |error| gzip_error(path, &error);
         let file = BufReader::new(File::open(path).map_err(broken)?);
@@ -256,10 +237,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, FileError> {
 
 /// The documents that a path of the command line means, but for those of archives.
 pub(super) fn documents_of(path: &Path) -> Vec<PathBuf> {
-    match files(path) {
-        Ok(files) => files,
-        Err(_) => vec![path.to_owned()],
-    }
+    files(path).unwrap_or_else(|_| vec![path.to_owned()])
 }
 
 /// Whether this is a file, or a link to one. What cannot be found out, reading it will say.
@@ -374,7 +352,6 @@ fn parse_error(text: &str) -> String {
     what.to_owned() + &place.unwrap_or_default()
 }
 
-/// Whether the start of a file names a field of Kubernetes' objects.
 fn is_of_kubernetes(start: &[u8]) -> bool {
     let fields: [&[u8]; 3] = [b"apiVersion", b"nodeInfo", b"kubeletconfig"];
     let mut fields = fields.iter();
@@ -450,10 +427,8 @@ fn gzip_error(path: &Path, error: &io::Error) -> FileError {
     } else {
         error.to_string()
     };
-    FileError::Gzip {
-        path: path.to_owned(),
-        reason,
-    }
+    let path = path.to_owned();
+    FileError::Gzip { path, reason }
 }
 
 /// Whether the name is that of an archive: bundles of troubleshoot, must-gather and `sos` come so.

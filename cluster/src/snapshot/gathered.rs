@@ -7,16 +7,14 @@ use nodelife_core::snapshot::{Snapshot, Source};
 use serde_json::Value;
 
 use super::kinds::{self, Kind, ObjectKind};
-use super::piece::{Piece, StreamError};
+use super::piece::{Piece, Result, StreamError};
 use crate::listing::Object;
 use crate::wire::Sharing;
 
-/// The content of a file's documents.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     /// The objects; `missing` and the rest if there was a snapshot among them.
     pub(super) snapshot: Snapshot,
-    /// How many whole snapshots there were.
     pub(super) snapshots: usize,
     /// How many nodes came as documents of their own, not in a list.
     pub(super) single_nodes: usize,
@@ -35,7 +33,6 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Takes over what another document held.
     pub(super) fn absorb(&mut self, other: Self) {
         let mut from = other.snapshot;
         let to = &mut self.snapshot;
@@ -60,7 +57,6 @@ impl Gathered {
         self.kubelet_configs.extend(other.kubelet_configs);
     }
 
-    /// Whether there is anything that can be read here.
     pub(super) fn is_of_use(&self) -> bool {
         self.snapshots > 0 || !self.kinds.is_empty() || !self.kubelet_configs.is_empty()
     }
@@ -81,34 +77,26 @@ impl Gathered {
         self.empty_pod_lists += usize::from(has_pods && here.pods.is_empty());
     }
 
-    /// There is a list of this kind, or an object.
     pub(super) fn listed(&mut self, kind: ObjectKind) {
         self.kinds.insert(kind.name().1, kind.source());
         kind.mark(&mut self.snapshot);
     }
 
-    /// There is something of no use.
     pub(super) fn foreign(&mut self, api_version: &str, kind: &str) {
         self.foreign.insert(format!("{api_version} {kind}"));
     }
 
-    /// There is something that does not say what it is.
     pub(super) fn unknown(&mut self, what: &str) {
         self.foreign.insert(what.to_owned());
     }
 
-    /// Reads an object that is a document of its own.
-    pub(super) fn single(
-        &mut self,
-        kind: ObjectKind,
-        object: &Piece<'_>,
-    ) -> Result<(), StreamError> {
+    pub(super) fn single(&mut self, kind: ObjectKind, object: &Piece<'_>) -> Result<()> {
         self.single_nodes += usize::from(kind.source() == Source::Nodes);
         self.item(kind, object)
     }
 
     /// Reads an object of a list, or leaves it out if it is not of the form of its kind.
-    pub(super) fn item(&mut self, kind: ObjectKind, object: &Piece<'_>) -> Result<(), StreamError> {
+    pub(super) fn item(&mut self, kind: ObjectKind, object: &Piece<'_>) -> Result<()> {
         match kind.read(object, self) {
             Err(error @ StreamError::Wrong { .. }) => {
                 self.listed(kind);
@@ -119,11 +107,7 @@ impl Gathered {
         }
     }
 
-    pub(super) fn add<T: Object>(
-        &mut self,
-        object: &Piece<'_>,
-        kind: &Kind<T>,
-    ) -> Result<(), StreamError> {
+    pub(super) fn add<T: Object>(&mut self, object: &Piece<'_>, kind: &Kind<T>) -> Result<()> {
         let name = kind.listing.kind;
         let read = object.read();
         let read = read.or_else(|error| object.read_without_nulls().ok_or(error));
@@ -139,7 +123,7 @@ impl Gathered {
     }
 
     /// Reads a workload as our own snapshots have it: it says itself of which kind it is.
-    pub(super) fn workload(&mut self, object: &Piece<'_>) -> Result<(), StreamError> {
+    pub(super) fn workload(&mut self, object: &Piece<'_>) -> Result<()> {
         let read = object.read::<Workload>();
         let mut workload = read.map_err(|error| error.about("workload", object))?;
         workload.share(&mut self.sharing);

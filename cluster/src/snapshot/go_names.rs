@@ -3,7 +3,6 @@
 
 use serde_json::{Map, Value};
 
-/// The object with the names of its API.
 pub(super) fn object(object: Value) -> Value {
     let Value::Object(fields) = object else {
         return object;

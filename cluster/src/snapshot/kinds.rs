@@ -12,7 +12,7 @@ use serde::Deserialize as _;
 use serde::de::value::{Error, StrDeserializer};
 
 use super::gathered::{Gathered, append};
-use super::piece::{Piece, StreamError};
+use super::piece::{Piece, Result};
 use crate::list::ListFilter;
 use crate::listing::{self, Listing, Object};
 
@@ -22,11 +22,9 @@ pub struct Kind<T: 'static> {
     pub source: Source,
     /// The list, which is read from then on.
     pub list: fn(&mut Snapshot) -> &mut Vec<T>,
-    /// Takes the list, if it was read.
     pub take: fn(&mut Snapshot) -> Option<Vec<T>>,
     /// The place of the kind among those that share its list.
     pub rank: usize,
-    /// That of an object of the list.
     pub rank_of: fn(&T) -> usize,
     /// A field selector, and a condition for objects from files: those that are of use.
     only: Option<Only<T>>,
@@ -40,7 +38,6 @@ pub trait Visitor {
 }
 
 impl<T: Object> Kind<T> {
-    /// Whether no other kind is in its list, or it is the first of them.
     pub fn is_first(&self) -> bool {
         self.rank == 0
     }
@@ -54,12 +51,6 @@ impl<T: Object> Kind<T> {
         }
     }
 
-    /// Whether other kinds are in its list.
-    pub fn shares_list(&self) -> bool {
-        self.source == Source::Workloads
-    }
-
-    /// The selectors for lists and watches.
     pub fn filter(&self) -> ListFilter {
         ListFilter {
             fields: self.only.map(|(selector, _)| selector.to_owned()),
@@ -152,22 +143,18 @@ const fn workloads(listing: &'static Listing<Workload>, rank: usize) -> Kind<Wor
     }
 }
 
-/// A kind of objects in files, whatever its type.
 pub(super) type ObjectKind = &'static dyn FileKind;
 
 pub(super) trait FileKind {
-    /// Its API group, and its name in Kubernetes.
     fn name(&self) -> (&'static str, &'static str);
 
     fn source(&self) -> Source;
 
-    /// Notes that the list is there, empty or not.
     fn mark(&self, snapshot: &mut Snapshot);
 
-    /// Moves the list of one snapshot to the end of another's.
     fn append(&self, from: &mut Snapshot, to: &mut Snapshot);
 
-    fn read(&self, object: &Piece<'_>, gathered: &mut Gathered) -> Result<(), StreamError>;
+    fn read(&self, object: &Piece<'_>, gathered: &mut Gathered) -> Result<()>;
 }
 
 impl<T: Object> FileKind for Kind<T> {
@@ -189,7 +176,7 @@ impl<T: Object> FileKind for Kind<T> {
         }
     }
 
-    fn read(&self, object: &Piece<'_>, gathered: &mut Gathered) -> Result<(), StreamError> {
+    fn read(&self, object: &Piece<'_>, gathered: &mut Gathered) -> Result<()> {
         gathered.add(object, self)
     }
 }
@@ -203,8 +190,7 @@ pub(super) fn find(api_version: &str, kind: &str) -> Option<ObjectKind> {
     all().find(|kind| kind.name() == name)
 }
 
-/// The kind of the first object in YAML that can be read here, if its first fields are those
-/// that kubectl writes first.
+/// The kind of the first object in YAML that can be read, if its first fields are those of kubectl.
 pub(super) fn shown(yaml: &str) -> Option<ObjectKind> {
     let fields = yaml.lines().map(|line| line.trim_start_matches(['-', ' ']));
     let fields: Vec<&str> = fields.collect();

@@ -9,15 +9,14 @@ use serde_json::error::Category;
 
 use crate::json;
 
-/// Why a stream is no JSON document, and where.
+pub(super) type Result<T, E = StreamError> = std::result::Result<T, E>;
+
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StreamError {
     #[error("{0}")]
     Io(io::Error),
-    /// It ends in the middle of a value.
     #[error("it ends{}", .0.words())]
     Cut(Place),
-    /// Not JSON, or not what it has to be.
     #[error("{reason}{}", .place.words())]
     Wrong { reason: String, place: Place },
 }
@@ -50,7 +49,6 @@ impl Place {
 }
 
 impl StreamError {
-    /// Names the object that is not what it has to be.
     pub(super) fn about(self, kind: &str, object: &Piece<'_>) -> Self {
         let Self::Wrong { reason, place } = self else {
             return self;
@@ -64,7 +62,6 @@ impl StreamError {
     }
 }
 
-/// One value, cut out of a stream.
 pub(super) struct Piece<'a> {
     pub(super) text: Cow<'a, [u8]>,
     /// Of the byte before it.
@@ -74,7 +71,7 @@ pub(super) struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, StreamError> {
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T> {
         json::read(&self.text).map_err(|error| self.inside(&error))
     }
 
@@ -96,7 +93,6 @@ impl Piece<'_> {
         json::read(value.to_string().as_bytes()).ok()
     }
 
-    /// An error of its reader, with its place in the stream.
     pub(super) fn inside(&self, error: &serde_json::Error) -> StreamError {
         if error.classify() == Category::Eof {
             // `tru`, and then nothing.
@@ -132,7 +128,6 @@ impl Piece<'_> {
     }
 }
 
-/// A piece that outlives its stream's next step.
 pub(super) type Kept = Piece<'static>;
 
 impl Kept {
@@ -151,10 +146,7 @@ impl Kept {
             text.extend_from_slice(&value.text);
         }
         text.push(b'}');
-        Self {
-            text: text.into(),
-            start,
-            end,
-        }
+        let text = text.into();
+        Self { text, start, end }
     }
 }

@@ -4,9 +4,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::kinds::{self, ObjectKind};
-use super::piece::{Piece, StreamError};
+use super::piece::{Piece, Result};
 
-/// Fields that only one kind has.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Shape {
@@ -32,8 +31,7 @@ struct Status {
     disruptions_allowed: Option<IgnoredAny>,
 }
 
-/// The kind of this object; none if it is not clear.
-pub(super) fn kind_of(object: &Piece<'_>) -> Result<Option<ObjectKind>, StreamError> {
+pub(super) fn kind_of(object: &Piece<'_>) -> Result<Option<ObjectKind>> {
     // Fields with these names may have any form in objects of other kinds.
     let Ok(shape) = serde_json::from_slice::<Shape>(&object.text) else {
         object.read::<IgnoredAny>()?;

@@ -10,11 +10,10 @@ use memchr::memchr2;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::piece::{Kept, Piece, Place, StreamError};
+use super::piece::{Kept, Piece, Place, Result, StreamError};
 
 pub(super) struct Stream<'a> {
     input: &'a mut dyn BufRead,
-    /// Of the byte that was read last.
     place: Place,
     piece: Vec<u8>,
 }
@@ -52,7 +51,6 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// An error about the next byte.
     fn wrong(&self, reason: &str) -> StreamError {
         StreamError::Wrong {
             reason: reason.to_owned(),
@@ -64,7 +62,7 @@ impl<'a> Stream<'a> {
     }
 
     /// The next byte that is no space, left where it is.
-    fn peek(&mut self) -> Result<Option<u8>, StreamError> {
+    fn peek(&mut self) -> Result<Option<u8>> {
         loop {
             let buffer = self.input.fill_buf().map_err(StreamError::Io)?;
             if buffer.is_empty() {
@@ -82,18 +80,16 @@ impl<'a> Stream<'a> {
     }
 
     /// As [`Stream::peek`], in the middle of a document.
-    fn expect(&mut self) -> Result<u8, StreamError> {
+    fn expect(&mut self) -> Result<u8> {
         self.peek()?.ok_or(StreamError::Cut(self.place))
     }
 
-    /// Passes the byte that was looked at.
     fn step(&mut self) {
         self.input.consume(1);
         self.place.column += 1;
     }
 
-    /// The next value, whatever it is, cut out.
-    pub(super) fn piece(&mut self) -> Result<Piece<'_>, StreamError> {
+    pub(super) fn piece(&mut self) -> Result<Piece<'_>> {
         self.expect()?;
         let start = self.place;
         self.piece.clear();
@@ -118,14 +114,12 @@ impl<'a> Stream<'a> {
         if self.piece.is_empty() {
             return Err(self.wrong("expected value"));
         }
-        Ok(Piece {
-            text: self.piece.as_slice().into(),
-            start,
-            end: self.place,
-        })
+        let text = self.piece.as_slice().into();
+        let end = self.place;
+        Ok(Piece { text, start, end })
     }
 
-    pub(super) fn value<T: DeserializeOwned>(&mut self) -> Result<T, StreamError> {
+    pub(super) fn value<T: DeserializeOwned>(&mut self) -> Result<T> {
         self.piece()?.read()
     }
 }
@@ -134,7 +128,6 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
-/// Looks for the end of a value, across the pieces of a buffer.
 #[derive(Default)]
 struct Scan {
     depth: usize,
@@ -196,7 +189,7 @@ pub(super) struct Inside {
 
 impl Stream<'_> {
     /// Goes into the next document; none at the end of the stream.
-    pub(super) fn document(&mut self) -> Result<Option<Inside>, StreamError> {
+    pub(super) fn document(&mut self) -> Result<Option<Inside>> {
         while self.peek()? == Some(b'=') {
             self.skip_logs()?;
         }
@@ -215,7 +208,7 @@ impl Stream<'_> {
 
     /// Passes the logs of a container, as `kubectl cluster-info dump` prints them behind its lists
     /// (`pkg/cmd/clusterinfo/clusterinfo_dump.go` of k8s.io/kubectl, v0.36.3).
-    fn skip_logs(&mut self) -> Result<(), StreamError> {
+    fn skip_logs(&mut self) -> Result<()> {
         let mut line = self.line()?;
         if !line.starts_with(b"==== START logs for container") {
             return Err(self.over("expected a snapshot, a list or an object of Kubernetes"));
@@ -226,7 +219,7 @@ impl Stream<'_> {
         Ok(())
     }
 
-    fn line(&mut self) -> Result<Vec<u8>, StreamError> {
+    fn line(&mut self) -> Result<Vec<u8>> {
         let mut line = Vec::new();
         let read = self.input.read_until(b'\n', &mut line);
         read.map_err(StreamError::Io)?;
@@ -237,9 +230,8 @@ impl Stream<'_> {
         Ok(line)
     }
 
-    /// The key of the next member of an object, whose value is to be read then; none at the
-    /// end of the object.
-    pub(super) fn key(&mut self, inside: &mut Inside) -> Result<Option<String>, StreamError> {
+    /// The key of the next member of an object, whose value is to be read then; none at its end.
+    pub(super) fn key(&mut self, inside: &mut Inside) -> Result<Option<String>> {
         if !self.advance(inside, "expected `,` or `}`")? {
             return Ok(None);
         }
@@ -255,10 +247,7 @@ impl Stream<'_> {
     }
 
     /// Hands over the elements of a list one by one; `null` is an empty list.
-    pub(super) fn list(
-        &mut self,
-        mut each: impl FnMut(&Piece<'_>) -> Result<(), StreamError>,
-    ) -> Result<(), StreamError> {
+    pub(super) fn list(&mut self, mut each: impl FnMut(&Piece<'_>) -> Result<()>) -> Result<()> {
         if self.expect()? != b'[' {
             return match self.value::<Value>()? {
                 Value::Null => Ok(()),
@@ -277,7 +266,7 @@ impl Stream<'_> {
     }
 
     /// Goes to the next member or element; false behind the last.
-    fn advance(&mut self, inside: &mut Inside, wanted: &str) -> Result<bool, StreamError> {
+    fn advance(&mut self, inside: &mut Inside, wanted: &str) -> Result<bool> {
         let next = self.expect()?;
         if next == inside.end {
             self.step();
@@ -305,7 +294,7 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str, buffer: usize) -> Result<Vec<Map<String, Value>>, StreamError> {
+    fn read(text: &str, buffer: usize) -> Result<Vec<Map<String, Value>>> {
         let mut input = BufReader::with_capacity(buffer, text.as_bytes());
         let mut stream = Stream::new(&mut input);
         let mut all = Vec::new();

@@ -62,10 +62,7 @@ pub struct WriteError {
 }
 
 /// Has `content` write the file beside its place, and moves it there.
-///
-/// # Errors
-///
-/// The file cannot be written; an older one of that name is still there then.
+/// If the file cannot be written, an older one of that name is still there.
 pub fn write_whole(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
@@ -84,9 +81,7 @@ pub fn write_whole(
     result.map_err(|source| {
         // Best effort: the error that matters is the first one.
         let _ = std::fs::remove_file(&beside);
-        WriteError {
-            path: path.to_owned(),
-            source,
-        }
+        let path = path.to_owned();
+        WriteError { path, source }
     })
 }

@@ -8,7 +8,6 @@ use serde::Deserialize;
 
 const PROTOBUF: &[u8] = b"application/vnd.kubernetes.protobuf";
 
-/// An encoding that the API server can answer in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
     /// A fifth of JSON's cost on our side and less on the server's.
@@ -27,7 +26,6 @@ impl Encoding {
         }
     }
 
-    /// The encoding of an answer with these headers.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         match headers.get(CONTENT_TYPE) {
             Some(kind) if kind.as_bytes().starts_with(PROTOBUF) => Self::Protobuf,
@@ -36,19 +34,18 @@ impl Encoding {
     }
 }
 
-/// The properties of the whole list in a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PageHead {
-    /// The version that the list shows.
     pub(crate) resource_version: Str,
     /// Where the next page starts; empty: this is the last one.
     #[serde(rename = "continue", deserialize_with = "nullable")]
     pub(crate) next: Str,
-    /// How many come after this page, where the server knows.
     #[serde(rename = "remainingItemCount")]
     pub(crate) remaining: Option<u64>,
 }
+
+pub(super) type Result<T, E = DecodeError> = std::result::Result<T, E>;
 
 /// Why bytes are no list: where and what.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::encoding::{DecodeError, PageHead};
+use super::encoding::{DecodeError, PageHead, Result};
 use super::outline::Encoded;
 use crate::json;
 
@@ -16,16 +16,16 @@ struct Head {
     metadata: PageHead,
 }
 
-pub(super) fn head(page: &[u8]) -> Result<PageHead, DecodeError> {
+pub(super) fn head(page: &[u8]) -> Result<PageHead> {
     let Head { metadata } = json::read(page).map_err(|e| error(&e))?;
     Ok(metadata)
 }
 
-pub(super) fn value<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, DecodeError> {
+pub(super) fn value<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T> {
     json::read(text).map_err(|e| error(&e))
 }
 
-pub(super) fn items(page: &[u8], add: &mut dyn FnMut(Encoded<'_>)) -> Result<(), DecodeError> {
+pub(super) fn items(page: &[u8], add: &mut dyn FnMut(Encoded<'_>)) -> Result<()> {
     let text = json::text(page).map_err(|e| error(&e))?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let read = deserializer.deserialize_map(List(add));

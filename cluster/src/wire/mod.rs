@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 pub use encoding::Encoding;
+use encoding::Result;
 pub(crate) use encoding::{DecodeError, PageHead};
 pub(crate) use outline::Encoded;
 pub use outline::{Outline, OutlineSpec};
@@ -26,15 +27,14 @@ pub use sharing::Sharing;
 pub(crate) use sharing::{trim_meta, trim_pod};
 
 /// Reads the head of a page, and no item. Of protobuf the beginning of the page is enough.
-pub(crate) fn head(encoding: Encoding, page: &[u8]) -> Result<PageHead, DecodeError> {
+pub(crate) fn head(encoding: Encoding, page: &[u8]) -> Result<PageHead> {
     match encoding {
         Encoding::Protobuf => protobuf::head(page),
         Encoding::Json => json::head(page),
     }
 }
 
-/// Reads what the API server says where it has nothing to show: in the encoding of what was asked
-/// for. Nothing where it is something else.
+/// What the API server says where it has nothing to show, in the encoding of the question.
 pub(crate) fn status(encoding: Encoding, body: &[u8]) -> Option<Status> {
     match encoding {
         Encoding::Protobuf => protobuf::object(body, &schema::STATUS).ok(),
@@ -42,12 +42,11 @@ pub(crate) fn status(encoding: Encoding, body: &[u8]) -> Option<Status> {
     }
 }
 
-/// Hands over the items of a page one by one.
 pub(crate) fn items(
     encoding: Encoding,
     page: &Bytes,
     add: &mut dyn FnMut(Encoded<'_>),
-) -> Result<(), DecodeError> {
+) -> Result<()> {
     match encoding {
         Encoding::Protobuf => protobuf::items(page, add),
         Encoding::Json => json::items(page, add),
@@ -65,7 +64,7 @@ pub(crate) struct Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    pub(crate) fn read(frame: &'a [u8]) -> Result<Self, DecodeError> {
+    pub(crate) fn read(frame: &'a [u8]) -> Result<Self> {
         json::value(frame)
     }
 
@@ -73,7 +72,7 @@ impl<'a> Event<'a> {
         Encoded::Json(self.object.get())
     }
 
-    pub(crate) fn status(&self) -> Result<Status, DecodeError> {
+    pub(crate) fn status(&self) -> Result<Status> {
         self.object().decode(&schema::STATUS)
     }
 }

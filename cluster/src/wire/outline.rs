@@ -6,18 +6,16 @@ use nodelife_core::text::Str;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::encoding::DecodeError;
+use super::encoding::Result;
 use super::schema::Message;
 use super::{json, protobuf};
 
 #[derive(Clone, Copy)]
 pub(crate) enum Encoded<'a> {
-    /// Without an envelope.
     Protobuf(&'a [u8]),
     Json(&'a str),
 }
 
-/// An object that does not decode, by what can be read of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Outline {
@@ -31,22 +29,17 @@ pub struct Outline {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OutlineSpec {
-    /// The node that it belongs to, if it belongs to one.
     pub node_name: Str,
 }
 
 impl Encoded<'_> {
-    pub(crate) fn decode<T: DeserializeOwned>(
-        self,
-        message: &'static Message,
-    ) -> Result<T, DecodeError> {
+    pub(crate) fn decode<T: DeserializeOwned>(self, message: &'static Message) -> Result<T> {
         match self {
             Self::Protobuf(bytes) => protobuf::message(bytes, message),
             Self::Json(text) => json::value(text.as_bytes()),
         }
     }
 
-    /// The object, or what can be read of it.
     #[expect(clippy::result_large_err, reason = "the objects are as large")]
     pub(crate) fn read<T: DeserializeOwned>(self, message: &'static Message) -> Result<T, Outline> {
         #[derive(Deserialize)]

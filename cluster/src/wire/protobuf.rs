@@ -12,7 +12,7 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
-use super::encoding::{DecodeError, PageHead};
+use super::encoding::{DecodeError, PageHead, Result};
 use super::outline::Encoded;
 use super::reader::{Payload, Reader, cut};
 use super::schema::{Field, Kind, LIST_META, Message};
@@ -29,7 +29,7 @@ impl serde::de::Error for DecodeError {
 }
 
 /// Reads the head of a page, of which the rest may still be on its way: the server writes it first.
-pub(super) fn head(page: &[u8]) -> Result<PageHead, DecodeError> {
+pub(super) fn head(page: &[u8]) -> Result<PageHead> {
     let mut list = Reader(beginning(page)?);
     while let Some((tag, payload)) = list.next()? {
         if tag == LIST_METADATA {
@@ -40,24 +40,16 @@ pub(super) fn head(page: &[u8]) -> Result<PageHead, DecodeError> {
     Err(DecodeError("a list without metadata".to_owned()))
 }
 
-pub(super) fn object<T: DeserializeOwned>(
-    page: &[u8],
-    fields: &'static Message,
-) -> Result<T, DecodeError> {
+pub(super) fn object<T: DeserializeOwned>(page: &[u8], fields: &'static Message) -> Result<T> {
     message(unwrap(page)?, fields)
 }
 
-/// Reads an object without its envelope.
-pub(super) fn message<T: DeserializeOwned>(
-    bytes: &[u8],
-    fields: &'static Message,
-) -> Result<T, DecodeError> {
+pub(super) fn message<T: DeserializeOwned>(bytes: &[u8], fields: &'static Message) -> Result<T> {
     // Serde asks for the whole object as it would for a field.
     T::deserialize(Value::new(Kind::Message(fields), Payload::Bytes(bytes)))
 }
 
-/// Hands over the items of a page one by one.
-pub(super) fn items(page: &[u8], add: &mut dyn FnMut(Encoded<'_>)) -> Result<(), DecodeError> {
+pub(super) fn items(page: &[u8], add: &mut dyn FnMut(Encoded<'_>)) -> Result<()> {
     let mut list = Reader(unwrap(page)?);
     while let Some((tag, payload)) = list.next()? {
         if tag == LIST_ITEMS {
@@ -67,15 +59,14 @@ pub(super) fn items(page: &[u8], add: &mut dyn FnMut(Encoded<'_>)) -> Result<(),
     Ok(())
 }
 
-/// The message behind the magic number.
-fn envelope(page: &[u8]) -> Result<Reader<'_>, DecodeError> {
+fn envelope(page: &[u8]) -> Result<Reader<'_>> {
     page.strip_prefix(MAGIC)
         .map(Reader)
         .ok_or_else(|| DecodeError("not Kubernetes' protobuf: no \"k8s\\0\" in front".to_owned()))
 }
 
 /// The object from its first byte on, as far as it is here, and maybe more than it.
-fn beginning(page: &[u8]) -> Result<&[u8], DecodeError> {
+fn beginning(page: &[u8]) -> Result<&[u8]> {
     let mut unknown = envelope(page)?;
     loop {
         let (tag, wire_type) = unknown.key()?;
@@ -87,8 +78,7 @@ fn beginning(page: &[u8]) -> Result<&[u8], DecodeError> {
     }
 }
 
-/// Takes the object out of its envelope.
-fn unwrap(page: &[u8]) -> Result<&[u8], DecodeError> {
+fn unwrap(page: &[u8]) -> Result<&[u8]> {
     let mut unknown = envelope(page)?;
     while let Some((tag, payload)) = unknown.next()? {
         if tag == UNKNOWN_RAW {
@@ -107,7 +97,6 @@ struct Value<'a> {
     run: Run<'a>,
 }
 
-/// The occurrences of one tag that stand together.
 #[derive(Clone, Copy, Debug)]
 struct Run<'a> {
     tag: u32,
@@ -128,7 +117,7 @@ impl<'a> Value<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn next(&mut self) -> Result<Option<Payload<'a>>, DecodeError> {
+    fn next(&mut self) -> Result<Option<Payload<'a>>> {
         let mut rest = self.rest;
         match rest.next()? {
             Some((tag, payload)) if tag == self.tag => {
@@ -143,7 +132,7 @@ impl<'a> Run<'a> {
 impl<'de> Deserializer<'de> for Value<'de> {
     type Error = DecodeError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match self.kind {
             Kind::Text => visit_text(self.payload.text()?, visitor),
             Kind::Int => visitor.visit_i64(self.payload.varint()?.cast_signed()),
@@ -174,7 +163,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
     }
 
     /// A present field is not `null`; an absent field is no key.
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         visitor.visit_some(self)
     }
 
@@ -182,7 +171,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, DecodeError> {
+    ) -> Result<V::Value> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -191,11 +180,11 @@ impl<'de> Deserializer<'de> for Value<'de> {
         _name: &'static str,
         _variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, DecodeError> {
+    ) -> Result<V::Value> {
         visitor.visit_enum(self.payload.text()?.into_deserializer())
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         visitor.visit_unit()
     }
 
@@ -205,7 +194,6 @@ impl<'de> Deserializer<'de> for Value<'de> {
     }
 }
 
-/// A message as a map from JSON names to values.
 struct Object<'a> {
     message: &'static Message,
     rest: Reader<'a>,
@@ -225,7 +213,7 @@ impl<'a> Object<'a> {
     }
 
     /// Goes to the next field that is in the table and has something to say.
-    fn advance(&mut self) -> Result<Option<(&'static Field, Value<'a>)>, DecodeError> {
+    fn advance(&mut self) -> Result<Option<(&'static Field, Value<'a>)>> {
         loop {
             let before = self.rest;
             let Some((tag, payload)) = self.rest.next()? else {
@@ -248,11 +236,8 @@ impl<'a> Object<'a> {
                     let mut end = run;
                     while end.next()?.is_some() {}
                     self.rest = end.rest;
-                    let value = Value {
-                        kind: field.kind,
-                        payload,
-                        run,
-                    };
+                    let kind = field.kind;
+                    let value = Value { kind, payload, run };
                     return Ok(Some((field, value)));
                 }
                 Kind::Time if time(payload.bytes()?)?.is_none() => {}
@@ -266,10 +251,7 @@ impl<'a> Object<'a> {
 impl<'de> MapAccess<'de> for Object<'de> {
     type Error = DecodeError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, DecodeError> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
         let Some((field, value)) = self.advance()? else {
             return Ok(None);
         };
@@ -278,10 +260,7 @@ impl<'de> MapAccess<'de> for Object<'de> {
             .map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(
-        &mut self,
-        seed: V,
-    ) -> Result<V::Value, DecodeError> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
         seed.deserialize(self.value.take().ok_or_else(cut)?)
     }
 }
@@ -294,10 +273,7 @@ struct Items<'a> {
 impl<'de> SeqAccess<'de> for Items<'de> {
     type Error = DecodeError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, DecodeError> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
         match self.run.next()? {
             Some(payload) => seed.deserialize(Value::new(self.kind, payload)).map(Some),
             None => Ok(None),
@@ -315,10 +291,7 @@ struct Entries<'a> {
 impl<'de> MapAccess<'de> for Entries<'de> {
     type Error = DecodeError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, DecodeError> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
         let Some(entry) = self.run.next()? else {
             return Ok(None);
         };
@@ -328,17 +301,13 @@ impl<'de> MapAccess<'de> for Entries<'de> {
         seed.deserialize(key.into_deserializer()).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(
-        &mut self,
-        seed: V,
-    ) -> Result<V::Value, DecodeError> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
         let payload = self.value.take().ok_or_else(cut)?;
         seed.deserialize(Value::new(self.kind, payload))
     }
 }
 
-/// The fields 1, 2 and 3 of a message.
-fn fields(message: &[u8]) -> Result<[Option<Payload<'_>>; 3], DecodeError> {
+fn fields(message: &[u8]) -> Result<[Option<Payload<'_>>; 3]> {
     let mut reader = Reader(message);
     let [mut first, mut second, mut third] = [None; 3];
     while let Some((tag, payload)) = reader.next()? {
@@ -352,13 +321,13 @@ fn fields(message: &[u8]) -> Result<[Option<Payload<'_>>; 3], DecodeError> {
     Ok([first, second, third])
 }
 
-fn number(field: Option<Payload<'_>>) -> Result<Option<i64>, DecodeError> {
+fn number(field: Option<Payload<'_>>) -> Result<Option<i64>> {
     let number = field.map(Payload::varint).transpose()?;
     Ok(number.map(u64::cast_signed))
 }
 
 /// RFC 3339 of seconds (1) and nanoseconds (2). Go's zero time is `null` in JSON.
-fn time(message: &[u8]) -> Result<Option<String>, DecodeError> {
+fn time(message: &[u8]) -> Result<Option<String>> {
     /// 0001-01-01T00:00:00Z, in seconds of Unix.
     const GO_ZERO: i64 = -62_135_596_800;
     let [seconds, nanos, _] = fields(message)?;
@@ -377,16 +346,13 @@ fn time(message: &[u8]) -> Result<Option<String>, DecodeError> {
 }
 
 /// The string (1) of a quantity.
-fn quantity(message: &[u8]) -> Result<Cow<'_, str>, DecodeError> {
+fn quantity(message: &[u8]) -> Result<Cow<'_, str>> {
     let [text, ..] = fields(message)?;
     text.map_or(Ok(Cow::Borrowed("0")), Payload::text)
 }
 
 /// Hands over a text, without a copy where it is valid.
-fn visit_text<'de, V: Visitor<'de>>(
-    text: Cow<'de, str>,
-    visitor: V,
-) -> Result<V::Value, DecodeError> {
+fn visit_text<'de, V: Visitor<'de>>(text: Cow<'de, str>, visitor: V) -> Result<V::Value> {
     match text {
         Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
         Cow::Owned(text) => visitor.visit_string(text),
@@ -394,10 +360,7 @@ fn visit_text<'de, V: Visitor<'de>>(
 }
 
 /// Type (1: 0 is a number), number (2), string (3).
-fn int_or_string<'de, V: Visitor<'de>>(
-    message: &'de [u8],
-    visitor: V,
-) -> Result<V::Value, DecodeError> {
+fn int_or_string<'de, V: Visitor<'de>>(message: &'de [u8], visitor: V) -> Result<V::Value> {
     let [kind, number, text] = fields(message)?;
     if self::number(kind)?.is_some_and(|kind| kind != 0) {
         let text = text.map(Payload::text).transpose()?;

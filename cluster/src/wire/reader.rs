@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::encoding::DecodeError;
+use super::encoding::{DecodeError, Result};
 
-/// The value behind a field's key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Payload<'a> {
     Varint(u64),
@@ -14,14 +13,14 @@ pub(super) enum Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
-    pub(super) fn bytes(self) -> Result<&'a [u8], DecodeError> {
+    pub(super) fn bytes(self) -> Result<&'a [u8]> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
             _ => Err(DecodeError("a number where bytes belong".to_owned())),
         }
     }
 
-    pub(super) fn varint(self) -> Result<u64, DecodeError> {
+    pub(super) fn varint(self) -> Result<u64> {
         match self {
             Self::Varint(number) => Ok(number),
             _ => Err(DecodeError("bytes where a number belongs".to_owned())),
@@ -29,7 +28,7 @@ impl<'a> Payload<'a> {
     }
 
     /// Invalid UTF-8 is replaced, as it is in the API server's JSON: Go's protobuf lets clients store it.
-    pub(super) fn text(self) -> Result<Cow<'a, str>, DecodeError> {
+    pub(super) fn text(self) -> Result<Cow<'a, str>> {
         self.bytes().map(String::from_utf8_lossy)
     }
 
@@ -42,12 +41,11 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Reads keys and payloads off the front of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(super) fn next(&mut self) -> Result<Option<(u32, Payload<'a>)>, DecodeError> {
+    pub(super) fn next(&mut self) -> Result<Option<(u32, Payload<'a>)>> {
         if self.0.is_empty() {
             return Ok(None);
         }
@@ -55,14 +53,13 @@ impl<'a> Reader<'a> {
         Ok(Some((tag, self.payload(wire_type)?)))
     }
 
-    /// A field's tag, and how its payload is written.
-    pub(super) fn key(&mut self) -> Result<(u32, u64), DecodeError> {
+    pub(super) fn key(&mut self) -> Result<(u32, u64)> {
         let key = self.varint()?;
         let tag = u32::try_from(key >> 3).map_err(|_| cut())?;
         Ok((tag, key & 7))
     }
 
-    pub(super) fn payload(&mut self, wire_type: u64) -> Result<Payload<'a>, DecodeError> {
+    pub(super) fn payload(&mut self, wire_type: u64) -> Result<Payload<'a>> {
         Ok(match wire_type {
             0 => Payload::Varint(self.varint()?),
             1 => self.take(8).map(|_| Payload::Fixed)?,
@@ -75,7 +72,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    pub(super) fn varint(&mut self) -> Result<u64, DecodeError> {
+    pub(super) fn varint(&mut self) -> Result<u64> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
             let (&byte, rest) = self.0.split_first().ok_or_else(cut)?;
@@ -88,7 +85,7 @@ impl<'a> Reader<'a> {
         Err(DecodeError("a number longer than 64 bits".to_owned()))
     }
 
-    fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or_else(cut)?;
         self.0 = rest;
         Ok(taken)

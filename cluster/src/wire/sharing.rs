@@ -101,8 +101,7 @@ impl Sharing {
         }
     }
 
-    /// Labels or annotations. Those that are empty share as well: a reference to nothing has
-    /// memory of its own.
+    /// Labels or annotations. Empty ones share as well: a reference to nothing has memory of its own.
     fn labels(&mut self, labels: &mut Labels) {
         if let Some(known) = self.labels.known(labels) {
             *labels = known;
@@ -123,15 +122,13 @@ impl Sharing {
     }
 }
 
-/// Drops what is of use to nobody here.
 pub(crate) fn trim_meta(meta: &mut Meta) {
     if meta.annotations.contains_key(LAST_APPLIED) {
         meta.annotations.remove(LAST_APPLIED);
     }
 }
 
-/// The same, of a pod: what nothing reads of its annotations, and what its conditions and volumes do
-/// not say.
+/// The same of a pod: annotations that nothing reads, conditions and volumes that say nothing.
 pub(crate) fn trim_pod(pod: &mut Pod) {
     if !pod.metadata.annotations.keys().all(|key| is_read(key)) {
         pod.metadata.annotations.retain(|key, _| is_read(key));

@@ -8,13 +8,10 @@ use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
 use ring::digest::{Context, SHA256};
 
-/// The report on everything that belongs to no node.
 pub(super) const CLUSTER_REPORT: &str = "nodelife-cluster";
 
-/// The prefix of the names of reports on nodes.
 const NODE_PREFIX: &str = "nodelife-node-";
 
-/// The longest name of an object.
 const MAX_NAME: usize = 253;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,10 +32,8 @@ pub(super) struct Content {
     pub(super) skipped: Vec<Skipped>,
 }
 
-/// Identifies what a report says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Digest {
-    /// Which rules fail on which objects, and how bad that is.
     pub(super) facts: String,
     /// The facts with the numbers in their messages, ages among them.
     pub(super) texts: String,
@@ -82,8 +77,7 @@ fn hex(context: Context) -> String {
     format!("{:016x}", u64::from_be_bytes(first.unwrap_or_default()))
 }
 
-/// Divides the findings: those about a node and its pods go to the node's report, all others to the
-/// cluster's.
+/// Divides the findings: those about a node and its pods go to its report, others to the cluster's.
 pub(super) fn divide(audit: AuditReport, snapshot: &Snapshot) -> Contents {
     let nodes: HashMap<&str, &Str> = (snapshot.nodes.iter())
         .map(|node| (node.metadata.name.as_str(), &node.metadata.uid))

@@ -22,7 +22,6 @@ const REFILL: Duration = Duration::from_secs(5);
 
 pub(super) struct FindingEvents {
     recorder: EventRecorder,
-    /// Subject and title of each finding of the audit before.
     known: Option<BTreeMap<ResultKey, (Subject, Str)>>,
     room: u32,
     filled: Instant,
@@ -39,8 +38,7 @@ impl FindingEvents {
         }
     }
 
-    /// Records each difference to the findings before, as far as there is room. What there is no
-    /// room for is in the log alone.
+    /// Records each difference to the findings before; what there is no room for is in the log alone.
     pub(super) fn record(&mut self, findings: &[Finding], snapshot: &Snapshot) {
         self.recorder.reap();
         let mut before = self.known.take();
@@ -100,7 +98,6 @@ impl FindingEvents {
     }
 }
 
-/// The object, where `kubectl describe` finds Events by its UID.
 fn find<'a>(subject: &Subject, snapshot: &'a Snapshot) -> Option<&'a Meta> {
     let namespace = subject.namespace.as_deref().unwrap_or_default();
     let is_it = |meta: &&Meta| meta.name == subject.name && meta.namespace == *namespace;

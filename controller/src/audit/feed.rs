@@ -17,7 +17,6 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Watches every kind that an audit reads.
     pub(super) fn new(cluster: &Cluster) -> Self {
         let mut feed = Self {
             cluster: cluster.clone(),
@@ -27,8 +26,7 @@ impl Feed {
         feed
     }
 
-    /// The next change. May be cancelled and called again without losing one. `None` comes only
-    /// while the runtime shuts down.
+    /// The next change. May be cancelled without losing one. `None` only while the runtime shuts down.
     pub(super) async fn next(&mut self) -> Option<Change> {
         self.changes.next().await
     }

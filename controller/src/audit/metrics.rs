@@ -25,7 +25,6 @@ struct Figures {
 }
 
 impl AuditMetrics {
-    /// Takes over the metrics of an audit, and how long it took.
     pub(super) fn observe(&self, metrics: Vec<Metric>, took: Duration) {
         let mut figures = self.lock();
         let audits = figures.as_ref().map_or(0, |figures| figures.audits) + 1;
@@ -36,7 +35,6 @@ impl AuditMetrics {
         });
     }
 
-    /// This replica no longer audits.
     pub(super) fn clear(&self) {
         *self.lock() = None;
     }

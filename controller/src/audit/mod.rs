@@ -32,7 +32,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use nodelife_audit::{AuditReport, Finding, Selection, Severity};
 use nodelife_cluster::snapshot::collect;
-use nodelife_cluster::{ApiError, Cluster, Configz};
+use nodelife_cluster::{ApiResult, Cluster, Configz};
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 use prometheus_client::registry::Registry;
@@ -48,7 +48,7 @@ use self::own_thread::{Rests, on_own_thread};
 use self::publisher::Publisher;
 use self::store::Store;
 use crate::part::{Part, Term};
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use nodelife_audit::config::AuditConfig;
 use nodelife_core::format::parse_error;
 
@@ -62,8 +62,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 const BETWEEN_FACTS: Duration = Duration::from_mins(10);
 /// The same, after the API server could not be reached.
 const FACTS_AGAIN: Duration = Duration::from_secs(5);
-/// For so long the first audit waits for the configurations of kubelets, some of which may be
-/// silent: what a second audit finds is news.
+/// How long the first audit waits for configurations of kubelets: what a second audit finds is news.
 const FIRST_CONFIGURATIONS: Duration = Duration::from_mins(1);
 
 /// The errors about each node and its pods, or why nodes could not be judged.
@@ -75,18 +74,12 @@ pub(crate) type LastAudit = Option<(Instant, NodeErrors)>;
 pub struct AuditPart {
     selection: Selection,
     last: watch::Sender<LastAudit>,
-    /// Whether the kubelets are asked for their configurations.
     configz: bool,
     metrics: AuditMetrics,
 }
 
 impl AuditPart {
-    /// Reads the configuration file and registers the metrics.
-    pub fn new(
-        config: Option<&Path>,
-        configz: bool,
-        registry: &mut Registry,
-    ) -> anyhow::Result<Self> {
+    pub fn new(config: Option<&Path>, configz: bool, registry: &mut Registry) -> Result<Self> {
         let metrics = AuditMetrics::default();
         registry.register_collector(Box::new(metrics.clone()));
         Ok(Self {
@@ -97,7 +90,6 @@ impl AuditPart {
         })
     }
 
-    /// Where each audit is seen that is done.
     pub(crate) fn last(&self) -> watch::Receiver<LastAudit> {
         self.last.subscribe()
     }
@@ -107,7 +99,7 @@ impl AuditPart {
         term: &Term,
         rests: &Rests,
         wanted: &watch::Sender<Arc<Contents>>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let _clear = ClearAtEnd(&self.metrics);
         let cluster = term.cluster.with_own_connection()?;
         let mut feed = Feed::new(&cluster);
@@ -195,7 +187,6 @@ impl AuditPart {
     }
 }
 
-/// How long to pause after an audit that took this long.
 fn pause(took: Duration) -> Duration {
     let (shortest, longest) = PAUSE;
     (took * PAUSE_FACTOR).clamp(shortest, longest)
@@ -206,7 +197,7 @@ impl Part for AuditPart {
         "audit"
     }
 
-    fn run(self: Arc<Self>, term: Term) -> BoxFuture<'static, anyhow::Result<()>> {
+    fn run(self: Arc<Self>, term: Term) -> BoxFuture<'static, Result<()>> {
         async move {
             // Also if the part is dropped: then no report is written any more, and the thread ends.
             let cancel = term.cancel.child_token();
@@ -222,7 +213,6 @@ impl Part for AuditPart {
     }
 }
 
-/// The errors about each node and its pods, as sentences.
 pub(crate) fn node_errors(findings: &[Finding], snapshot: &Snapshot) -> NodeErrors {
     if let Some(why) = snapshot.missing.get(&Source::Nodes) {
         return Err(format!("the audit could not read the nodes: {why}"));
@@ -266,8 +256,7 @@ impl Drop for ClearAtEnd<'_> {
     }
 }
 
-/// How long to wait before what was read is asked for again.
-fn until_again(read: &Result<Snapshot, ApiError>, what: &str) -> Duration {
+fn until_again(read: &ApiResult<Snapshot>, what: &str) -> Duration {
     match read {
         Ok(_) => BETWEEN_FACTS,
         Err(error) => {
@@ -277,8 +266,7 @@ fn until_again(read: &Result<Snapshot, ApiError>, what: &str) -> Duration {
     }
 }
 
-/// Asks, at this time, for the server's version and the permissions of nodes.
-fn facts_at(cluster: &Cluster, at: Instant) -> BoxFuture<'static, Result<Snapshot, ApiError>> {
+fn facts_at(cluster: &Cluster, at: Instant) -> BoxFuture<'static, ApiResult<Snapshot>> {
     let cluster = cluster.clone();
     async move {
         sleep_until(at).await;
@@ -291,11 +279,7 @@ fn facts_at(cluster: &Cluster, at: Instant) -> BoxFuture<'static, Result<Snapsho
     .boxed()
 }
 
-/// Asks, at this time, every kubelet for its configuration.
-fn configurations_at(
-    cluster: &Cluster,
-    at: Instant,
-) -> BoxFuture<'static, Result<Snapshot, ApiError>> {
+fn configurations_at(cluster: &Cluster, at: Instant) -> BoxFuture<'static, ApiResult<Snapshot>> {
     let cluster = cluster.clone();
     async move {
         sleep_until(at).await;
@@ -307,7 +291,7 @@ fn configurations_at(
 
 /// The selection of the configuration file, as `kubectl nodelife audit --config` takes it; everything
 /// without one. Its outputs and its exit status do not concern the controller.
-pub(crate) fn selection(file: Option<&Path>) -> anyhow::Result<Selection> {
+pub(crate) fn selection(file: Option<&Path>) -> Result<Selection> {
     let Some(path) = file else {
         return Ok(Selection::default());
     };

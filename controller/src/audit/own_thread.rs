@@ -29,8 +29,7 @@ impl Rests {
     }
 }
 
-/// Runs a job on a thread of its own. It must end by itself: the thread does not end with the
-/// future that waits for it.
+/// Runs a job on a thread of its own. It must end by itself, also when nobody waits any more.
 pub(super) async fn on_own_thread<F: Future>(
     job: impl FnOnce(Rests) -> F + Send + 'static,
 ) -> anyhow::Result<F::Output>

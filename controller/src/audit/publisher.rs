@@ -9,7 +9,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use http::Method;
 use jiff::Timestamp;
 use nodelife_cluster::request::Call;
-use nodelife_cluster::{ApiError, Cluster};
+use nodelife_cluster::{ApiError, ApiResult, Cluster};
 use nodelife_core::object::Meta;
 use serde::Deserialize;
 use tokio::sync::watch;
@@ -20,7 +20,6 @@ use super::report::{
     CLUSTER_REPORTS, DIGEST, FirstFound, KnownReport, MANAGED_BY, WRITER, keys, render,
 };
 
-/// Between two writes of one report.
 pub(super) const BETWEEN_WRITES: Duration = Duration::from_secs(30);
 /// How old the numbers in messages may get while the facts stay.
 const LONGEST_REFRESH: Duration = Duration::from_mins(10);
@@ -30,13 +29,11 @@ const BETWEEN_LISTS: Duration = Duration::from_mins(10);
 const BETWEEN_TRIES: Duration = Duration::from_mins(1);
 /// Writes at the same time: a mass failure is no reason to flood the API server.
 const WRITES_AT_ONCE: usize = 4;
-/// Reports a page of their list.
 const PAGE: &str = "500";
 
 pub(super) struct Publisher {
     cluster: Cluster,
     written: BTreeMap<String, Written>,
-    /// Whether the cluster has the resource, if that is known.
     installed: Option<bool>,
 }
 
@@ -45,7 +42,6 @@ struct Written {
     /// The digests; absent where there is no report, or an unknown one.
     facts: String,
     texts: String,
-    /// When this process wrote it last, or failed to.
     at: Option<Instant>,
     /// The time at which each result was first found; none before it was read.
     found: Option<FirstFound>,
@@ -120,7 +116,6 @@ impl Publisher {
         }
     }
 
-    /// Says once why there are no reports; returns when to try again.
     fn unreadable(&mut self, error: &ApiError) -> Duration {
         if !matches!(error, ApiError::NotFound(_) | ApiError::Forbidden(_)) {
             tracing::warn!(%error, "failed to list ClusterReports, retrying");
@@ -138,7 +133,7 @@ impl Publisher {
     }
 
     /// Reads which reports there are, by their metadata alone.
-    async fn list(&mut self) -> Result<(), ApiError> {
+    async fn list(&mut self) -> ApiResult<()> {
         let mut found = BTreeMap::new();
         let mut next = String::new();
         loop {
@@ -203,10 +198,7 @@ impl Publisher {
                 Some(_) | None => continue,
             };
             // A report of an earlier leader: its numbers may be as old as the term.
-            let at = match written.at {
-                Some(at) => at + pause,
-                None => now,
-            };
+            let at = written.at.map_or(now, |at| at + pause);
             if at > now {
                 later = Some(later.map_or(at, |other| other.min(at)));
                 continue;
@@ -277,7 +269,7 @@ async fn apply(
     digest: &Digest,
     known: Result<FirstFound, bool>,
     now: Timestamp,
-) -> Result<FirstFound, ApiError> {
+) -> ApiResult<FirstFound> {
     let target = CLUSTER_REPORTS.all().named(name);
     let is_ours = !matches!(known, Err(false));
     let mut known = match known {
@@ -304,7 +296,7 @@ async fn apply(
     Ok(found)
 }
 
-async fn delete(cluster: &Cluster, name: &str) -> Result<(), ApiError> {
+async fn delete(cluster: &Cluster, name: &str) -> ApiResult<()> {
     let call = Call::on(Method::DELETE, "delete", CLUSTER_REPORTS.all().named(name));
     match cluster.read(&call).await {
         Ok(_) | Err(ApiError::NotFound(_)) => Ok(()),

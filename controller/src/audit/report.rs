@@ -20,7 +20,6 @@ pub(super) const CLUSTER_REPORTS: Resource =
 pub(super) const WRITER: &str = "nodelife-controller";
 pub(super) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub(super) const DIGEST: &str = "nodelife.dev/report-digest";
-/// How many results a report leaves out.
 const LEFT_OUT: &str = "nodelife.dev/results-left-out";
 const POLICY: &str = "nodelife-audit";
 
@@ -35,7 +34,6 @@ const MAX_TEXT: usize = 4 << 10;
 pub(super) type ResultKey = (String, String);
 pub(super) type FirstFound = BTreeMap<ResultKey, Timestamp>;
 
-/// A result, as far as it is read again.
 #[derive(Debug, Deserialize)]
 pub(super) struct KnownResult {
     #[serde(default)]
@@ -45,7 +43,6 @@ pub(super) struct KnownResult {
     timestamp: Option<Time>,
 }
 
-/// A report, as far as it is read again.
 #[derive(Debug, Deserialize)]
 pub(super) struct KnownReport {
     #[serde(default)]
@@ -231,7 +228,6 @@ fn shorten(text: String) -> String {
     }
 }
 
-/// The title of the rule's group.
 fn category(rule: &str) -> &'static str {
     let group = find(rule).and_then(|rule| find_group(rule.group()));
     group.map_or("", |group| group.title)

@@ -15,33 +15,26 @@ use nodelife_cluster::wire::Sharing;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
-/// After so many changes equal strings of all objects are shared anew: those that only deleted
-/// objects had go with it.
+/// After so many changes equal strings are shared anew: deleted objects had some of them.
 const CHANGES_BETWEEN_SHARINGS: usize = 100_000;
 
-/// So many new objects of a list wait at its end before they are put in order: a new object is
-/// compared with each of them.
+/// So many new objects of a list wait before they are put in order: a new one is compared with each.
 const MOST_WAITING: usize = 256;
 
-/// The state of a kind's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reading {
     Waiting,
     Listed,
-    /// The API server does not give it, and why.
     Unreadable(Str),
 }
 
-/// How far a list is in order.
 #[derive(Debug, Default)]
 struct Order {
     /// So many objects are in order; those that follow are new.
     sorted: usize,
-    /// Places among these of objects that are gone.
     gone: BTreeSet<usize>,
 }
 
-/// The objects, by the watches so far.
 #[derive(Debug)]
 pub(super) struct Store {
     snapshot: Snapshot,
@@ -78,8 +71,7 @@ impl Store {
         }
         each_kind(&mut Settle(self));
         self.snapshot.taken_at = Some(now);
-        // All kinds or none, as in an audit of the plugin: an owner that is not in a list is taken
-        // for gone.
+        // All kinds or none, as in the plugin's audit: an owner that is not in a list is taken for gone.
         let is_partial = self.snapshot.missing.contains_key(&Source::Workloads);
         let known = is_partial.then(|| std::mem::take(&mut self.snapshot.workloads));
         let judged = judge(&self.snapshot);
@@ -89,8 +81,7 @@ impl Store {
         Some(judged)
     }
 
-    /// Takes over the server's version and the permissions of nodes: the answers of `other`, a
-    /// snapshot of these alone.
+    /// Takes over the server's version and the permissions of nodes from `other`, a snapshot of these alone.
     pub(super) fn set_facts(&mut self, other: Snapshot) {
         for source in [Source::NodeAuthorizer, Source::NodeRestriction] {
             self.set_missing(source, other.missing.get(&source).cloned());
@@ -131,7 +122,6 @@ impl Store {
         }
     }
 
-    /// Puts these objects in the place of all of the kind.
     fn replace<T: Object>(&mut self, kind: &Kind<T>, mut objects: Vec<T>) {
         for object in &mut objects {
             object.share(&mut self.sharing);
@@ -187,8 +177,7 @@ impl Store {
         }
     }
 
-    /// A list that the API server refuses is missing, as in an audit of the plugin; any other
-    /// trouble may pass, and what was known stays.
+    /// A list that the API server refuses is missing, as in the plugin; other trouble may pass.
     fn fail<T: Object>(&mut self, kind: &Kind<T>, error: &ApiError) {
         let reading = self.readings.get(kind.listing.kind);
         let is_listed = matches!(reading, Some((_, Reading::Listed)));
@@ -201,7 +190,7 @@ impl Store {
         };
         if is_refusal {
             self.replace(kind, Vec::new());
-            if !kind.shares_list() {
+            if kind.source != Source::Workloads {
                 // A list that was not read is absent, where the snapshot can say so, and not empty.
                 (kind.take)(&mut self.snapshot);
             }
@@ -241,7 +230,6 @@ impl Store {
         order.sorted = list.len();
     }
 
-    /// Shares the strings and collections of all objects in new pools.
     fn share_anew(&mut self) {
         self.changes = 0;
         self.sharing = Sharing::default();
@@ -249,7 +237,6 @@ impl Store {
     }
 }
 
-/// The kinds that have not arrived.
 struct Waiting(BTreeMap<&'static str, (Source, Reading)>);
 
 impl Visitor for Waiting {
@@ -269,7 +256,6 @@ impl Visitor for Settle<'_> {
     }
 }
 
-/// Shares the strings and collections of all objects.
 struct Share<'a>(&'a mut Store);
 
 impl Visitor for Share<'_> {

@@ -28,17 +28,14 @@ pub const DEFAULT_EVICTION_HARD: [(&str, &str); 5] = [
 /// The default `maxPods` (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
 pub const DEFAULT_MAX_PODS: i64 = 110;
 
-/// Why a configuration cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigurationError {
-    /// A field has another type than the kubelet reads.
     #[error("failed to read the kubelet configuration: {0}")]
     Shape(#[from] serde_json::Error),
     #[error(
         "failed to read the kubelet configuration: expected kind KubeletConfiguration, found {0}"
     )]
     Kind(String),
-    /// The flag is not a list of `signal<amount`.
     #[error("failed to read --eviction-hard: expected signal<amount, found {0:?}")]
     EvictionHard(String),
 }
@@ -112,10 +109,8 @@ pub struct KubeletConfiguration {
     pub others: Map<String, Value>,
 }
 
-/// The texts of the files of a kubelet that is not there yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeletFiles {
-    /// That of `--config`.
     pub file: Option<Str>,
     /// Those of `--config-dir` with their names, in the kubelet's order.
     pub drop_ins: Vec<(Str, Str)>,
@@ -126,7 +121,6 @@ pub struct KubeletFiles {
 #[serde(rename_all = "camelCase", default)]
 pub struct MemoryReservation {
     pub numa_node: i32,
-    /// How much of `memory` and `hugepages-…`.
     pub limits: ResourceList,
 }
 
@@ -141,10 +135,8 @@ pub struct ShutdownByPriority {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Authentication {
-    /// Callers without credentials.
     #[serde(deserialize_with = "nullable")]
     pub anonymous: Enabled,
-    /// Callers with a token that the API server knows.
     #[serde(deserialize_with = "nullable")]
     pub webhook: Enabled,
 }
@@ -195,7 +187,6 @@ impl KubeletConfiguration {
         Self::from_merged(Self::merge_files(file, drop_ins)?)
     }
 
-    /// The document that [`Self::from_files`] reads.
     pub fn merge_files(
         file: Option<Value>,
         drop_ins: impl IntoIterator<Item = Value>,
@@ -215,7 +206,6 @@ impl KubeletConfiguration {
         Ok(document)
     }
 
-    /// Reads what [`Self::merge_files`] has merged.
     pub fn from_merged(document: Value) -> Result<Self, ConfigurationError> {
         let mut configuration: Self = serde_json::from_value(document)?;
         configuration.zeros_are_defaults();
@@ -241,19 +231,17 @@ impl KubeletConfiguration {
 
     /// The cgroups in which limits are enforced; `pods` by default.
     pub fn enforced(&self) -> Vec<&str> {
-        match &self.enforce_node_allocatable {
-            Some(list) => list.iter().map(Str::as_str).collect(),
-            None => vec!["pods"],
-        }
+        let list = self.enforce_node_allocatable.as_ref();
+        list.map_or_else(
+            || vec!["pods"],
+            |list| list.iter().map(Str::as_str).collect(),
+        )
     }
 }
 
-/// A null in a file's map is an empty text, as Go reads it (a drop-in's null is a deletion, and
-/// gone by then).
-fn null_is_empty<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<BTreeMap<Str, Str>, D::Error> {
-    let map: Option<BTreeMap<Str, Option<Str>>> = Option::deserialize(deserializer)?;
+/// A null in a file's map is an empty text, as Go reads it; in a drop-in it is a deletion, and gone.
+fn null_is_empty<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Str, Str>, D::Error> {
+    let map: Option<BTreeMap<Str, Option<Str>>> = Option::deserialize(from)?;
     let pairs = map.unwrap_or_default().into_iter();
     Ok(pairs
         .map(|(signal, text)| (signal, text.unwrap_or_default()))

@@ -96,7 +96,6 @@ pub struct Unexplained {
 }
 
 impl Unexplained {
-    /// The resources that `node` itself reports.
     pub fn of(node: &Node, reason: String) -> Self {
         let offered = amounts(&node.status.allocatable);
         let capacity = amounts(&node.status.capacity);
@@ -125,8 +124,7 @@ impl Unexplained {
     }
 }
 
-/// Computes Allocatable of a machine with this capacity under this configuration, by a kubelet of
-/// the newest version.
+/// Computes Allocatable of a machine under this configuration, by a kubelet of the newest version.
 pub fn compute(capacity: &Amounts, configuration: &KubeletConfiguration) -> Allocatable {
     compute_by(None, capacity, configuration)
 }
@@ -172,8 +170,7 @@ fn compute_by(
     }
 }
 
-/// Computes Allocatable of a node under its kubelet's configuration, and puts what the
-/// node says beside it.
+/// Computes Allocatable of a node under its kubelet's configuration, beside what the node says.
 pub fn of_node(node: &Node, configuration: &KubeletConfiguration) -> Allocatable {
     let kubelet = Version::parse(&node.status.node_info.kubelet_version);
     let capacity = amounts(&node.status.capacity);
@@ -221,7 +218,6 @@ fn eviction(thresholds: &BTreeMap<&str, Threshold>, name: &str, capacity: Quanti
     threshold.map_or_else(Quantity::default, |threshold| threshold.of(capacity))
 }
 
-/// Takes the capacity of all huge pages off the memory.
 fn take_hugepages(resources: &mut BTreeMap<Str, Line>) {
     let pages: Vec<_> = resources
         .iter()
@@ -262,7 +258,6 @@ pub struct Line {
 }
 
 impl Line {
-    /// All of `capacity`, nothing reserved yet.
     fn of(capacity: Quantity) -> Self {
         Self {
             capacity,

@@ -45,12 +45,10 @@ fn is_aks(node: &Node) -> bool {
 }
 
 impl Provider {
-    /// The provider of this name, as it is written on the command line.
     pub fn parse(name: &str) -> Option<Self> {
         serde_json::from_value(name.into()).ok()
     }
 
-    /// Who runs the node, by its providerID, version and labels.
     pub fn of(node: &Node) -> Option<Self> {
         let id = &node.spec.provider_id;
         let version = &node.status.node_info.kubelet_version;
@@ -121,7 +119,6 @@ impl Provider {
         }
     }
 
-    /// The arithmetic in words.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Eks => {
@@ -148,7 +145,6 @@ impl Provider {
         }
     }
 
-    /// Whether it is k3s or a distribution of it, which leave reservations to the owner.
     pub fn is_k3s(self) -> bool {
         matches!(self, Self::K3s | Self::Rke2)
     }
@@ -160,7 +156,6 @@ impl fmt::Display for Provider {
     }
 }
 
-/// The input of the formulas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeSize {
     /// Thousandths of a core.
@@ -170,15 +165,12 @@ pub struct NodeSize {
     /// Bytes of ephemeral storage.
     pub storage: i64,
     pub pods: i64,
-    /// The machine type shares its cores with others.
     pub is_shared_core: bool,
-    /// The kubelet's minor version, if it is known.
     pub minor: Option<u32>,
     pub is_windows: bool,
 }
 
 impl NodeSize {
-    /// Adds what the node says of its machine type and its kubelet.
     #[must_use]
     pub fn with(mut self, node: &Node) -> Self {
         let labels = &node.metadata.labels;

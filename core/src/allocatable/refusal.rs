@@ -38,8 +38,7 @@ pub(super) fn cpus(text: &str) -> Option<BTreeSet<u32>> {
     Some(cpus)
 }
 
-/// The configuration with `reservedSystemCPUs` put into the reservations: it replaces
-/// the CPU of both, silently.
+/// The configuration whose reservations of CPU are replaced, silently, by `reservedSystemCPUs`.
 pub(super) fn with_reserved_cpus(config: &KubeletConfiguration) -> KubeletConfiguration {
     let mut config = config.clone();
     let cpus = cpus(&config.reserved_system_cpus).unwrap_or_default();
@@ -64,8 +63,7 @@ pub fn refusals(resources: &BTreeMap<Str, Line>, config: &KubeletConfiguration) 
     refusals
 }
 
-/// Those that no machine decides, and that come after the validation of the files: their values are
-/// parsed when the parts of the kubelet are made.
+/// Those that no machine decides: their values are parsed when the parts of the kubelet are made.
 pub fn refusals_of_files(config: &KubeletConfiguration) -> Vec<String> {
     let config = &with_reserved_cpus(config);
     let mut refusals = Vec::new();
@@ -144,7 +142,6 @@ fn beyond_capacity(resources: &BTreeMap<Str, Line>, refusals: &mut Vec<String>) 
     }
 }
 
-/// The cgroups of `systemReserved` and `kubeReserved`.
 fn cgroups(config: &KubeletConfiguration) -> [&str; 2] {
     [&config.system_reserved_cgroup, &config.kube_reserved_cgroup]
 }

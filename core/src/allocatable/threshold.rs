@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use crate::quantity::{Format, Quantity};
 use crate::text::Str;
 
-/// The signals that the kubelet knows (`validSignal`).
 const SIGNALS: [&str; 9] = [
     "memory.available",
     "allocatableMemory.available",
@@ -21,7 +20,6 @@ const SIGNALS: [&str; 9] = [
     "pid.available",
 ];
 
-/// Below what the kubelet evicts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
     Amount(Quantity),
@@ -50,7 +48,6 @@ impl Threshold {
         Ok(Some(Self::Amount(amount)))
     }
 
-    /// The amount, of this capacity.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
@@ -74,7 +71,6 @@ impl Threshold {
     }
 }
 
-/// Whether the kubelet knows the signal, in its words.
 pub(super) fn check_signal(signal: &str) -> Result<(), String> {
     if SIGNALS.contains(&signal) {
         Ok(())

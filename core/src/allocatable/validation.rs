@@ -7,8 +7,7 @@ use super::is_hugepages;
 use super::refusal::cpus;
 use crate::go_duration::GoDuration;
 
-/// Checks the options of `enforceNodeAllocatable`, with the cgroups of `systemReserved` and `kubeReserved`
-/// that some of them need.
+/// Checks `enforceNodeAllocatable`, with the cgroups of reservations that it needs.
 pub fn check_enforcement(
     options: &[&str],
     [system, kube]: [&str; 2],
@@ -62,7 +61,6 @@ pub fn check_enforcement(
     }
 }
 
-/// Checks `shutdownGracePeriod` and the part of it for critical pods.
 pub fn check_grace_periods(total: GoDuration, critical: GoDuration, refusals: &mut Vec<String>) {
     if critical > total {
         refusals.push(format!(
@@ -112,7 +110,6 @@ pub fn check_reserved_memory<'a>(
     }
 }
 
-/// Checks the percentages of the disk between which images are deleted.
 pub fn check_image_thresholds(high: Option<i64>, low: Option<i64>, refusals: &mut Vec<String>) {
     let (high, low) = (high.unwrap_or(85), low.unwrap_or(80));
     if low >= high {

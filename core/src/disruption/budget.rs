@@ -14,11 +14,9 @@ use crate::object::{Budget, BudgetSpec, IntOrString, Pod, Workload, WorkloadKind
 use crate::text::Str;
 use crate::workload::{Presence, Workloads};
 
-/// For how long an eviction that was allowed counts although the pod is still
-/// there: `DeletionTimeout` in disruption.go.
+/// How long an allowed eviction counts while the pod is still there: `DeletionTimeout` in disruption.go.
 pub const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
 
-/// Namespace and name of a budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BudgetKey {
     pub namespace: Str,
@@ -56,7 +54,6 @@ impl Budget {
         }
     }
 
-    /// Whether the pod counts under this budget.
     pub fn selects(&self, pod: &Pod) -> bool {
         self.metadata.namespace == pod.metadata.namespace
             && self
@@ -67,12 +64,10 @@ impl Budget {
     }
 }
 
-/// All budgets that are known, by namespace and name.
 #[derive(Clone, Debug, Default)]
 pub struct Budgets {
     known: BTreeMap<BudgetKey, Budget>,
     unreadable: bool,
-    /// How often the pods that they select may have changed.
     selections: u64,
 }
 
@@ -85,7 +80,6 @@ impl Budgets {
         }
     }
 
-    /// Takes up a new list.
     pub fn replace(&mut self, budgets: impl IntoIterator<Item = Budget>) {
         *self = Self {
             selections: self.selections + 1,
@@ -100,12 +94,10 @@ impl Budgets {
         self.selections += 1;
     }
 
-    /// Whether they may not be seen.
     pub fn is_unreadable(&self) -> bool {
         self.unreadable
     }
 
-    /// Takes up a new state of a budget.
     pub fn insert(&mut self, budget: Budget) {
         let selector = budget.spec.selector.clone();
         let before = self.known.insert(budget.key(), budget);
@@ -115,7 +107,6 @@ impl Budgets {
         }
     }
 
-    /// Forgets a budget that was deleted.
     pub fn remove(&mut self, key: &BudgetKey) {
         self.unreadable = false;
         self.known.remove(key);
@@ -127,7 +118,6 @@ impl Budgets {
         self.selections
     }
 
-    /// The budget of this name; none of those that may not be seen.
     pub fn get(&self, key: &BudgetKey) -> Option<&Budget> {
         self.known.get(key).filter(|_| !self.unreadable)
     }
@@ -150,46 +140,39 @@ impl Budgets {
     }
 }
 
-/// The numbers of a budget's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// How many pods are counted in all.
     pub expected: i32,
-    /// How many have to be Ready.
     pub desired: i32,
-    /// How many are.
     pub healthy: i32,
-    /// How many evictions are allowed now.
     pub allowed: i32,
 }
+
+pub(super) type CountResult<T> = Result<T, CountError>;
 
 /// Why the disruption controller cannot count a budget: it then allows nothing
 /// (`failSafe`) and says so in the condition `DisruptionAllowed`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CountError {
-    /// Jobs and DaemonSets have no scale.
     #[error("{0} does not implement the scale subresource")]
     NoScale(&'static str),
-    /// The controller of a pod is gone, or another one has its name.
     #[error("found no controllers for pod {0:?}")]
     NoController(Str),
     /// A percentage that is none.
     #[error("invalid value for IntOrString: {0}")]
     Value(Str),
-    /// The controller is of a kind whose scale was not read here.
     #[error("the scale of {kind} {name} is not known")]
     Unread { kind: Str, name: Str },
 }
 
 impl Budget {
-    /// The status that the disruption controller would write now; `pods`
-    /// are all pods that the budget selects.
+    /// The status that the disruption controller would write now; `pods`: all that the budget selects.
     pub fn count(
         &self,
         pods: &[&Pod],
         workloads: &Workloads,
         now: Timestamp,
-    ) -> Result<Counts, CountError> {
+    ) -> CountResult<Counts> {
         let expected = if self.spec.expects_nothing() {
             0
         } else if self.spec.counts_present_pods() {
@@ -231,7 +214,7 @@ impl Budget {
         &self,
         pods: &[&Pod],
         workloads: &Workloads,
-    ) -> Result<Option<(i32, i32)>, CountError> {
+    ) -> CountResult<Option<(i32, i32)>> {
         self.refuses_all(pods, scale_of(pods, workloads, Workload::replicas)?)
     }
 
@@ -239,11 +222,7 @@ impl Budget {
     ///
     /// An integer `minAvailable` counts the pods that are there at this moment, surge and finished
     /// ones included, so `expectedPods` itself does not tell.
-    pub(super) fn refuses_all(
-        &self,
-        pods: &[&Pod],
-        scale: i32,
-    ) -> Result<Option<(i32, i32)>, CountError> {
+    pub(super) fn refuses_all(&self, pods: &[&Pod], scale: i32) -> CountResult<Option<(i32, i32)>> {
         let is_bare = |pod: &&&Pod| pod.metadata.controller().is_none() && !pod.is_terminal();
         let most = scale.saturating_add(to_i32(pods.iter().filter(is_bare).count()));
         if self.is_over_bare_pods(pods) || self.spec.expects_nothing() {
@@ -261,8 +240,7 @@ impl Budget {
 }
 
 impl BudgetSpec {
-    /// Whether `expectedPods` is the number of pods that are there, not the scale of their
-    /// controllers.
+    /// Whether `expectedPods` counts the pods that are there, and is not the scale of their controllers.
     pub(super) fn counts_present_pods(&self) -> bool {
         self.max_unavailable.is_none() && matches!(self.min_available, Some(IntOrString::Int(_)))
     }
@@ -273,8 +251,7 @@ impl BudgetSpec {
         self.max_unavailable.is_none() && self.min_available.is_none()
     }
 
-    /// How many of `expected` pods have to be Ready.
-    pub fn desired(&self, expected: i32) -> Result<i32, CountError> {
+    pub fn desired(&self, expected: i32) -> CountResult<i32> {
         match (&self.max_unavailable, &self.min_available) {
             (Some(most), _) => Ok(expected.saturating_sub(most.scaled(expected)?).max(0)),
             (None, Some(least)) => least.scaled(expected),
@@ -308,7 +285,7 @@ impl IntOrString {
     ///
     /// Mirrors `GetScaledValueFromIntOrPercent` of k8s.io/apimachinery v0.36.3
     /// (`pkg/util/intstr/intstr.go`).
-    pub fn scaled(&self, total: i32) -> Result<i32, CountError> {
+    pub fn scaled(&self, total: i32) -> CountResult<i32> {
         match self {
             Self::Int(value) => Ok(*value),
             Self::String(text) => {
@@ -330,7 +307,7 @@ pub(super) fn scale_of(
     pods: &[&Pod],
     workloads: &Workloads,
     replicas_of: impl Fn(&Workload) -> i32,
-) -> Result<i32, CountError> {
+) -> CountResult<i32> {
     let mut replicas: BTreeMap<&str, i32> = BTreeMap::new();
     for pod in pods {
         let Some(reference) = pod.metadata.controller() else {

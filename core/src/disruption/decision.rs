@@ -14,8 +14,7 @@ use crate::operator::is_guarded;
 use crate::text::Str;
 use crate::workload::Workloads;
 
-/// The most unconfirmed evictions that a budget may hold: `MaxDisruptedPodSize`
-/// in eviction.go.
+/// The most unconfirmed evictions that a budget may hold: `MaxDisruptedPodSize` in eviction.go.
 const MAX_DISRUPTED_PODS: usize = 2000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +22,8 @@ pub enum EvictionDecision {
     /// No budget has a say.
     Exempt(Exemption),
     /// The eviction takes one of the disruptions that the budget allows.
-    Counted {
-        budget: BudgetKey,
-        /// How many it allows now.
-        allowed: i32,
-    },
+    Counted { budget: BudgetKey, allowed: i32 },
+    /// The budget allows none now.
     Refused {
         budget: BudgetKey,
         refusal: BudgetRefusal,
@@ -38,11 +34,9 @@ pub enum EvictionDecision {
     BudgetsUnreadable,
 }
 
-/// A budget as messages name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetName {
     pub key: BudgetKey,
-    /// Kind and name of the object that it belongs to: see [`Budget::owner`].
     pub owner: Option<Str>,
 }
 
@@ -66,7 +60,6 @@ impl fmt::Display for BudgetName {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exemption {
-    /// None selects the pod.
     NoBudget,
     /// Pending, finished and terminating pods are deleted without a look at budgets.
     NotRunning,
@@ -84,33 +77,24 @@ pub enum BudgetRefusal {
     SyncFailed(String),
     /// Nothing is allowed now.
     Exhausted {
-        /// How many pods have to be Ready.
         needs: i32,
-        /// How many are.
         has: i32,
-        /// How many are counted in all.
         expected: i32,
         /// How many evictions were allowed that the numbers before do not show yet: the API
         /// server takes them off `disruptionsAllowed` alone, and the controller counts later.
         uncounted: i32,
-        /// Whether the pod itself is not Ready. Only the policy `IfHealthyBudget`, which is the
-        /// default, holds such a pod back.
+        /// Whether the pod itself is not Ready: only `IfHealthyBudget`, the default, holds such a pod back.
         unready: bool,
         /// Kind and name of the object that the budget belongs to: see [`Budget::owner`].
         owner: Option<Str>,
     },
     /// The server refused although the status that is known here allows some: it has a newer one.
-    Outdated {
-        /// How many the known status allows.
-        allowed: i32,
-        message: String,
-    },
+    Outdated { allowed: i32, message: String },
     /// The server refused, and the budgets may not be seen: its words are all that is known.
     BudgetsUnreadable(String),
 }
 
 impl BudgetRefusal {
-    /// The same as the refusal of this pod.
     #[must_use]
     pub fn of(mut self, pod: &Pod) -> Self {
         if let Self::Exhausted { unready, .. } = &mut self {
@@ -171,13 +155,11 @@ impl fmt::Display for BudgetRefusal {
 }
 
 impl EvictionDecision {
-    /// Whether budgets refuse it now.
     pub fn is_refused(&self) -> bool {
         matches!(self, Self::Refused { .. } | Self::SeveralBudgets(_))
     }
 }
 
-/// The answer of the eviction API for `pod` under these budgets.
 pub fn decide(pod: &Pod, budgets: &Budgets) -> EvictionDecision {
     if ignores_budgets(pod) {
         return EvictionDecision::Exempt(Exemption::NotRunning);
@@ -312,7 +294,6 @@ impl Budget {
         self.owner().is_some() || is_guarded(pod) || ends_by_itself(pod)
     }
 
-    /// Whether it allows nothing now, by a status that is up to date.
     pub fn is_exhausted(&self) -> bool {
         matches!(self.refusal(), Some(BudgetRefusal::Exhausted { .. }))
     }
@@ -327,7 +308,6 @@ impl Budget {
         (is_custom && status.disruptions_allowed > meant.max(1)).then_some(meant.max(1))
     }
 
-    /// The controller's words when it cannot count this budget.
     pub fn sync_failure(&self) -> Option<&str> {
         self.status
             .conditions
@@ -369,7 +349,6 @@ pub fn ends_by_itself(pod: &Pod) -> bool {
     pod.metadata.controller().is_some_and(is_made) && !is_guarded(pod)
 }
 
-/// Kind and name, as messages name an owner.
 fn named(owner: &OwnerReference) -> Str {
     Str::from(format!("{} {}", owner.kind, owner.name))
 }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use jiff::SignedDuration;
 
-use super::budget::{BudgetKey, CountError};
+use super::budget::{BudgetKey, CountResult};
 use crate::object::{IntOrString, OwnerReference, Pod, WorkloadKind};
 use crate::operator::is_guarded;
 use crate::text::Str;
@@ -29,8 +29,7 @@ impl Default for ImplicitBudget {
 }
 
 impl ImplicitBudget {
-    /// A number of pods or a percentage.
-    pub fn new(most: IntOrString) -> Result<Self, CountError> {
+    pub fn new(most: IntOrString) -> CountResult<Self> {
         most.scaled(100)?;
         Ok(Self(most))
     }
@@ -77,7 +76,6 @@ impl fmt::Display for ImplicitBudget {
     }
 }
 
-/// Whether this controller itself keeps a number of pods.
 pub fn keeps_replicas(kind: WorkloadKind) -> bool {
     matches!(
         kind,
@@ -94,10 +92,8 @@ pub fn unknown_keeper(pod: &Pod) -> Option<&OwnerReference> {
     (is_unknown && serves && !is_guarded(pod)).then_some(keeper)
 }
 
-/// The limit of how many pods go at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
-    /// The implicit budget of a workload.
     Workload(WorkloadKey),
     Budget(BudgetKey),
     /// One pod at a time of the controller with this UID: see [`unknown_keeper`].
@@ -108,16 +104,12 @@ pub enum Limit {
 pub struct ImplicitCounts {
     pub workload: WorkloadKey,
     pub uid: Str,
-    /// How many pods have to be Ready.
     pub needs: i32,
-    /// How many are.
     pub has: i32,
-    /// How many are wanted.
     pub replicas: i32,
 }
 
 impl ImplicitCounts {
-    /// How many may go now.
     pub fn allowed(&self) -> i32 {
         self.has.saturating_sub(self.needs).max(0)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::budget::{CountError, scale_of};
+use super::budget::{CountError, CountResult, scale_of};
 use crate::object::{
     Autoscaler, Budget, BudgetSpec, IntOrString, OwnerReference, Pod, Workload, WorkloadKind,
 };
@@ -85,9 +85,7 @@ impl Autoscalers {
 /// The least scale at which a budget refuses every eviction although all pods are Ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusedScale {
-    /// How many pods there are then.
     pub scale: i32,
-    /// How many of them have to be healthy.
     pub needed: i32,
     /// Whether it refuses them at every other scale too that the workloads may have.
     pub always: bool,
@@ -96,19 +94,12 @@ pub struct RefusedScale {
 /// What autoscalers make of a budget that allows nothing at the present scale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scaling {
-    /// Whether it allows an eviction at a scale that they may choose.
     pub allows: bool,
-    /// The end of a sentence that names the budget.
     pub says: String,
 }
 
 impl Budget {
-    /// What the autoscalers make of it, where they may change the scale of these pods.
-    pub fn scaling(
-        &self,
-        pods: &[&Pod],
-        workloads: &Workloads,
-    ) -> Result<Option<Scaling>, CountError> {
+    pub fn scaling(&self, pods: &[&Pod], workloads: &Workloads) -> CountResult<Option<Scaling>> {
         let present = scale_of(pods, workloads, Workload::replicas)?;
         let (least, most) = scales_of(pods, workloads, &workloads.autoscalers)?;
         if (least, most) == (present, present) {
@@ -138,7 +129,7 @@ impl Budget {
         pods: &[&Pod],
         workloads: &Workloads,
         autoscalers: &Autoscalers,
-    ) -> Result<Option<RefusedScale>, CountError> {
+    ) -> CountResult<Option<RefusedScale>> {
         let (least, most) = scales_of(pods, workloads, autoscalers)?;
         // Without a pod there is nothing to evict.
         let least = least.max(most.min(1));
@@ -157,15 +148,14 @@ fn scales_of(
     pods: &[&Pod],
     workloads: &Workloads,
     autoscalers: &Autoscalers,
-) -> Result<(i32, i32), CountError> {
+) -> CountResult<(i32, i32)> {
     let least = scale_of(pods, workloads, |workload| autoscalers.scales(workload).0)?;
     let most = scale_of(pods, workloads, |workload| autoscalers.scales(workload).1)?;
     Ok((least, most))
 }
 
 impl BudgetSpec {
-    /// The least number of pods of which it allows an eviction when all are Ready; none if it never
-    /// does.
+    /// The least number of pods of which it allows an eviction when all are Ready; none if it never does.
     pub fn least_evictable(&self) -> Option<i32> {
         let above = match self.min_available {
             Some(IntOrString::Int(least)) => least.saturating_add(1),
@@ -178,7 +168,6 @@ impl BudgetSpec {
         (1..=100).chain([above]).find(allows)
     }
 
-    /// The smallest changes that let pods go.
     pub fn remedy(&self) -> String {
         match self.least_evictable() {
             Some(pods) => format!("set maxUnavailable: 1, or run at least {pods} pods"),
@@ -187,8 +176,7 @@ impl BudgetSpec {
     }
 }
 
-/// Workloads that are in no cluster yet, each with one pod as its template makes it: by these it is
-/// known what a budget will select.
+/// Workloads that are in no cluster yet, each with one pod as its template makes it.
 #[derive(Debug, Default)]
 pub struct DeclaredPods {
     pods: Vec<Pod>,
@@ -236,7 +224,7 @@ impl DeclaredPods {
         &self,
         budget: &Budget,
         autoscalers: &Autoscalers,
-    ) -> Result<Option<RefusedScale>, CountError> {
+    ) -> CountResult<Option<RefusedScale>> {
         let pods = self.evictable_under(budget);
         let mut all = self.selected_by(budget);
         if pods.is_empty() || !all.any(|pod| is_of(pod, WorkloadKind::DaemonSet)) {

@@ -14,26 +14,18 @@ use crate::text::Str;
 pub struct UnhealthyPod {
     /// Its name; the namespace is the budget's.
     pub name: Str,
-    /// Its node; empty where it has none.
     pub node: Str,
-    /// Why it does not count.
     pub why: UnhealthyReason,
-    /// Since when, where its object tells.
     pub seconds: Option<i64>,
 }
 
-/// Why a pod does not count as healthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnhealthyReason {
-    /// It is being deleted.
     Terminating,
     /// Its eviction was allowed, and it was not seen to be deleted yet.
     JustEvicted,
-    /// It ran to its end.
     Ended,
-    /// No node has taken it yet.
     Unscheduled,
-    /// Its condition Ready is not True.
     NotReady,
 }
 
@@ -68,8 +60,7 @@ impl fmt::Display for UnhealthyPod {
 }
 
 impl Budget {
-    /// Its pods among these that do not count as healthy, by name: the complement of what
-    /// [`Budget::count`] counts.
+    /// Its pods that do not count as healthy, by name: the complement of [`Budget::count`].
     pub fn unhealthy_pods<'a>(
         &self,
         pods: impl IntoIterator<Item = &'a Pod>,

@@ -7,23 +7,18 @@ use jiff::Timestamp;
 use crate::object::{Node, NodeCondition};
 use crate::text::Str;
 
-/// The condition of a node that somebody is draining.
 pub const DRAIN_IN_PROGRESS: &str = "DrainInProgress";
 
-/// The condition of a node that was drained.
 pub const DRAINED: &str = "Drained";
 
 /// How the message of a condition begins that is ours: who else set one keeps it.
 const OURS: &str = "kubectl nodelife drain";
 
-/// How far the drain of a node has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainProgress {
     /// It is cordoned, and its pods are evicted.
     Begun,
-    /// Nothing is left that had to go.
     Drained,
-    /// It ended early, or was undone.
     Stopped,
 }
 
@@ -31,7 +26,6 @@ pub enum DrainProgress {
 pub struct ConditionChange {
     /// Is added, or replaces the one of its type.
     pub set: Option<NodeCondition>,
-    /// The types of those that are removed.
     pub remove: Vec<&'static str>,
 }
 
@@ -62,7 +56,6 @@ impl ConditionChange {
         }
     }
 
-    /// The changes that undo a drain: they remove our conditions.
     pub fn undo(node: &Node) -> Self {
         let ours = [DRAIN_IN_PROGRESS, DRAINED].into_iter();
         Self {
@@ -74,7 +67,6 @@ impl ConditionChange {
     }
 }
 
-/// Whether a drain of ours set this condition of a node, if it has it.
 fn is_ours(node: &Node, kind: &str) -> Option<bool> {
     Some(node.condition(kind)?.message.starts_with(OURS))
 }

@@ -35,12 +35,10 @@ pub fn without_waiting_taint(node: &Node) -> Option<Vec<Taint>> {
     (taints.len() < node.spec.taints.len()).then_some(taints)
 }
 
-/// Who cordoned a node, and when: what the annotation says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CordonOwner(Str);
 
 impl CordonOwner {
-    /// The mark of a run that began at this time.
     pub fn new(who: &str, began: Timestamp) -> Self {
         Self(Str::from(format!("{who} at {began}")))
     }
@@ -69,11 +67,9 @@ pub enum UncordonDecision {
     RemoveAnnotation,
     /// It is not cordoned, and never was by us.
     Nothing,
-    /// No drain of ours cordoned it.
     NotOurs,
     /// A drain of ours did, but somebody has uncordoned and cordoned it since.
     RecordonedByOther,
-    /// Another drain than this one cordoned it.
     OtherRun,
 }
 

@@ -12,7 +12,6 @@ use crate::text::Str;
 
 pub const LOCK_NAMESPACE: &str = "nodelife-system";
 
-/// The label by which the Leases of drains are listed.
 pub const LOCK_LABEL: &str = "nodelife.dev/drain-lock";
 
 /// The value of the label from the moment on when the drain has its nodes.
@@ -24,14 +23,12 @@ pub const LOCK_NODES: &str = "nodelife.dev/nodes";
 /// For how long the lock of a drain at a terminal holds that nobody renews.
 pub const LOCK_LEASE: SignedDuration = SignedDuration::from_mins(1);
 
-/// The same of a maintenance, which runs for long, and whose next process takes its lock at once; no Lease
-/// holds for longer.
+/// The same of a maintenance, which runs for long, and whose next process takes its lock at once.
 pub const MAINTENANCE_LOCK_LEASE: SignedDuration = SignedDuration::from_mins(4);
 
 /// After so long, any drain removes the Lease of one that is dead.
 const REMOVED_AFTER: SignedDuration = SignedDuration::from_hours(24);
 
-/// A drain that has nodes to itself, or asks for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
     pub name: Str,
@@ -46,20 +43,16 @@ pub struct Lock {
     /// For how long it holds then.
     pub lease: SignedDuration,
     pub nodes: BTreeSet<Str>,
-    /// Whether the drain has them, or only asks.
     pub is_held: bool,
 }
 
-/// What a drain may do that has asked for its nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Claim<'a> {
-    /// The nodes are its own.
     Held,
     /// These came first.
     Yields(Vec<&'a Lock>),
     /// Nobody came first, but these have to be removed: their holders find out when they wake.
     Expired(Vec<&'a Lock>),
-    /// Its own Lease is gone or has expired.
     Lost,
 }
 
@@ -119,7 +112,6 @@ impl Lock {
         }
     }
 
-    /// Whether it names one of these nodes.
     pub fn shares_nodes(&self, nodes: &BTreeSet<Str>) -> bool {
         !self.nodes.is_disjoint(nodes)
     }

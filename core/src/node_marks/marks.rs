@@ -13,16 +13,13 @@ const KEEPS: [&str; 2] = [
     "karpenter.sh/do-not-disrupt",
     "cluster-autoscaler.kubernetes.io/scale-down-disabled",
 ];
-/// For whom they were set.
 const KEPT_FOR: &str = "nodelife.dev/kept-for";
 
 /// The service controllers of clouds leave nodes with this label out (k8s.io/cloud-provider v0.36,
 /// controllers/service/controller.go).
 const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-/// For whom it was set.
 const EXCLUDED_FOR: &str = "nodelife.dev/excluded-for";
 
-/// The changes of a node beside its cordon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeMarks {
     pub annotations: Vec<Change>,

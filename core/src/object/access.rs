@@ -15,7 +15,6 @@ pub struct ClusterRole {
     pub rules: Vec<PolicyRule>,
 }
 
-/// One thing that a role allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyRule {
@@ -43,7 +42,6 @@ pub struct RoleRef {
     pub name: Str,
 }
 
-/// A user, a group or a ServiceAccount.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RoleSubject {
@@ -71,7 +69,6 @@ pub struct SigningRequestSpec {
     pub signer_name: Str,
     #[serde(deserialize_with = "nullable")]
     pub username: Str,
-    /// The user's groups.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub groups: Vec<Str>,
 }

@@ -12,10 +12,8 @@ use crate::text::Str;
 pub struct Affinity {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_affinity: Option<NodeAffinity>,
-    /// The pods of which one has to be near.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_affinity: Option<PodAffinity>,
-    /// The pods of which none may be near.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_anti_affinity: Option<PodAffinity>,
 }
@@ -40,7 +38,6 @@ pub struct PodAffinity {
     pub required: Vec<PodAffinityTerm>,
 }
 
-/// Which pods, and how near.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodAffinityTerm {
@@ -57,7 +54,6 @@ pub struct PodAffinityTerm {
     pub topology_key: Str,
 }
 
-/// Terms of which one has to hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelector {
@@ -65,7 +61,6 @@ pub struct NodeSelector {
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
-/// Requirements that all have to hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelectorTerm {

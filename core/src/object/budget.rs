@@ -17,7 +17,6 @@ use crate::text::Str;
 pub struct Budget {
     pub metadata: Meta,
     pub spec: BudgetSpec,
-    /// The counts of the disruption controller.
     #[serde(deserialize_with = "nullable")]
     pub status: BudgetStatus,
 }
@@ -41,7 +40,6 @@ pub struct BudgetSpec {
 pub enum UnhealthyPodEvictionPolicy {
     /// A pod that is not Ready goes only while enough others are.
     IfHealthyBudget,
-    /// A pod that is not Ready may always go.
     AlwaysAllow,
     /// A value of a later version; the API server treats it as it likes.
     #[serde(untagged)]
@@ -51,14 +49,10 @@ pub enum UnhealthyPodEvictionPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BudgetStatus {
-    /// The generation that the controller counted for.
     pub observed_generation: i64,
     pub disruptions_allowed: i32,
-    /// How many selected pods are Ready.
     pub current_healthy: i32,
-    /// How many have to be.
     pub desired_healthy: i32,
-    /// How many are counted in all.
     pub expected_pods: i32,
     /// Pods by name whose eviction was allowed but not seen yet.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "crate::time::by_name")]

@@ -35,7 +35,6 @@ impl Event {
             )
     }
 
-    /// When it last happened.
     pub fn time(&self) -> Option<Timestamp> {
         self.last_timestamp
             .or(self.event_time)

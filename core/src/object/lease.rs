@@ -24,7 +24,6 @@ pub struct LeaseSpec {
     /// The last renewal, by the holder's clock.
     #[serde(deserialize_with = "crate::time::optional")]
     pub renew_time: Option<Timestamp>,
-    /// How often the Lease went to another holder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_transitions: Option<i32>,
 }

@@ -13,10 +13,8 @@ use crate::text::Str;
 /// Labels by key, shared by the replicas of a workload.
 pub type Labels = Shared<BTreeMap<Str, Str>>;
 
-/// Annotations by key, shared like [`Labels`].
 pub type Annotations = Shared<BTreeMap<Str, Str>>;
 
-/// The fields of `ObjectMeta` that nodelife reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta {
@@ -31,7 +29,6 @@ pub struct Meta {
     /// Opaque version for preconditions and watches.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub resource_version: Str,
-    /// Counts changes of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
@@ -68,15 +65,14 @@ impl Meta {
 }
 
 /// Reads `null` like an absent field, as the API server does.
-pub fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub fn nullable<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: Default + Deserialize<'de>,
 {
-    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+    Option::<T>::deserialize(from).map(Option::unwrap_or_default)
 }
 
-/// Whether a field says nothing, and is left out.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -85,9 +81,9 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 /// (k8s.io/apimachinery v0.36.3, `pkg/api/resource/quantity.go`, `UnmarshalJSON`). The API
 /// server writes text; people who write YAML don't.
 pub(super) fn quantities<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
+    from: D,
 ) -> Result<ResourceList, D::Error> {
-    deserializer.deserialize_any(Quantities)
+    from.deserialize_any(Quantities)
 }
 
 struct Quantities;
@@ -112,11 +108,10 @@ impl<'de> Visitor<'de> for Quantities {
     }
 }
 
-/// An amount as it is written.
 struct Written(Str);
 
 impl<'de> Deserialize<'de> for Written {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Amount;
 
         impl Visitor<'_> for Amount {
@@ -143,7 +138,7 @@ impl<'de> Deserialize<'de> for Written {
             }
         }
 
-        deserializer.deserialize_any(Amount)
+        from.deserialize_any(Amount)
     }
 }
 
@@ -156,7 +151,6 @@ pub struct OwnerReference {
     pub name: Str,
     /// UID of the owner; a name may have been taken again.
     pub uid: Str,
-    /// Whether this owner manages the object.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub controller: bool,
 }

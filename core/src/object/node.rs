@@ -72,7 +72,6 @@ impl Node {
         self.status.conditions.iter().find(|c| c.kind == kind)
     }
 
-    /// Whether the Ready condition is there and `True`.
     pub fn is_ready(&self) -> bool {
         self.condition("Ready").is_some_and(|c| c.status == "True")
     }
@@ -112,7 +111,6 @@ pub struct NodeAddress {
     pub address: Str,
 }
 
-/// Where the daemons of a node listen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DaemonEndpoints {
@@ -141,7 +139,6 @@ pub struct NodeInfo {
     pub boot_id: Str,
     /// `uname -r`.
     pub kernel_version: Str,
-    /// The distribution's name.
     pub os_image: Str,
     /// `containerd://2.1.0`
     pub container_runtime_version: Str,
@@ -162,7 +159,6 @@ pub struct NodeSwap {
     pub capacity: i64,
 }
 
-/// A volume that the attach-detach controller reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AttachedVolume {

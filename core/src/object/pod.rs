@@ -31,12 +31,10 @@ impl Pod {
         self.condition("Ready").is_some_and(|c| c.status == "True")
     }
 
-    /// Whether it has terminated and will not restart.
     pub fn is_terminal(&self) -> bool {
         self.status.phase == "Succeeded" || self.status.phase == "Failed"
     }
 
-    /// Whether deletion was asked for.
     pub fn is_terminating(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
@@ -83,10 +81,8 @@ pub struct PodSpec {
     /// Containers that run first; with `restartPolicy: Always` they stay.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub init_containers: Shared<Vec<Container>>,
-    /// The resources of the sandbox itself.
     #[serde(skip_serializing_if = "ResourceList::is_empty", deserialize_with = "quantities")]
     pub overhead: ResourceList,
-    /// Resources of the pod as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Shared<ContainerResources>>,
     /// Volumes; decoders leave out those that tie a pod to nothing.
@@ -162,7 +158,6 @@ pub struct Container {
     /// `Always` makes an init container a sidecar.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub restart_policy: Str,
-    /// The ports that it takes of its node.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "of_the_node")]
     pub ports: Vec<HostPort>,
 }
@@ -232,7 +227,6 @@ pub struct EmptyDir {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimSource {
-    /// Name of the claim in the pod's namespace.
     pub claim_name: Str,
 }
 
@@ -253,7 +247,6 @@ pub struct PodStatus {
     /// Conditions; decoders leave out those that tell nothing here.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub conditions: Vec<PodCondition>,
-    /// When the kubelet took it up.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub start_time: Option<Timestamp>,
 }
@@ -306,9 +299,9 @@ mod image_version {
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
+        from: D,
     ) -> Result<Option<Version>, D::Error> {
-        deserializer.deserialize_any(Image)
+        from.deserialize_any(Image)
     }
 
     struct Image;

@@ -82,14 +82,12 @@ where
     }
 }
 
-/// Keeps one copy of each collection that passes through it.
 #[derive(Debug, Default)]
 pub struct Pool<T> {
     known: HashSet<Shared<T>>,
 }
 
 impl<T: Eq + Hash> Pool<T> {
-    /// The copy that equals `value`, if there is one already.
     pub fn known(&self, value: &T) -> Option<Shared<T>> {
         self.known.get(value).cloned()
     }

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::{is_default, nullable};
 
-/// The fields of `metav1.Status` that nodelife reads (k8s.io/apimachinery v0.36.3,
-/// `pkg/apis/meta/v1/types.go`).
+/// The fields that nodelife reads (k8s.io/apimachinery v0.36.3, `pkg/apis/meta/v1/types.go`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
@@ -22,7 +21,6 @@ pub struct Status {
     pub reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
-    /// The HTTP status.
     pub code: u16,
 }
 

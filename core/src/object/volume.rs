@@ -108,7 +108,6 @@ pub struct CsiNodeSpec {
 #[serde(default)]
 pub struct CsiDriver {
     pub name: Str,
-    /// The limits of the node for this driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocatable: Option<VolumeCount>,
 }

@@ -18,7 +18,6 @@ pub struct Workload {
     pub status: WorkloadStatus,
 }
 
-/// The kinds that nodelife lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum WorkloadKind {
     /// `apps/v1`
@@ -54,7 +53,6 @@ pub struct WorkloadSpec {
     /// How long after its end a Job is deleted, with its pods; absent where it stays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<i32>,
-    /// How a Job takes the failure of a pod.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "nullable")]
     pub pod_failure_policy: PodFailurePolicy,
 }
@@ -75,7 +73,6 @@ pub struct PodFailureRule {
     /// Exit codes of its containers; then it has no conditions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_exit_codes: Option<PodFailureExitCodes>,
-    /// Conditions of the pod, each of which matches.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub on_pod_conditions: Vec<PodFailureCondition>,
 }
@@ -94,7 +91,6 @@ pub struct PodFailureCondition {
     pub kind: Str,
 }
 
-/// The template of a workload's pods, as far as nodelife reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodTemplate {
@@ -126,7 +122,6 @@ pub struct WorkloadStatus {
     pub replicas: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
-    /// How many pods of a Job have failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<i32>,
     /// That it can create no pod (`ReplicaFailure`); other conditions are left out.
@@ -172,7 +167,6 @@ pub struct AutoscalerSpec {
     pub max_replica_count: Option<i32>,
 }
 
-/// The object whose scale an autoscaler changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ScaleTarget {

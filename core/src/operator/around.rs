@@ -6,12 +6,10 @@ use std::fmt;
 use crate::object::{Node, Pod};
 use crate::text::Str;
 
-/// The outlook of a pod whose operator guards it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outlook {
     /// The operator acts, or will: to wait is enough.
     WillLift(String),
-    /// Something else has to happen first.
     NeedsFirst(String),
     /// Nothing happens until somebody changes the resource that the text names.
     Never(String),
@@ -25,34 +23,28 @@ impl fmt::Display for Outlook {
     }
 }
 
-/// The pods and nodes around a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Around {
-    /// The pods of the namespaces that were read.
     pub pods: Vec<Pod>,
-    /// All nodes, where they could be read.
     pub nodes: Option<Vec<Node>>,
     /// The nodes that this drain cordons before anything is evicted.
     pub draining: BTreeSet<Str>,
 }
 
 impl Around {
-    /// Whether pods are kept off a node, as far as that is known. The nodes of this drain are taken as
-    /// cordoned.
+    /// Whether pods are kept off a node, as far as is known; the nodes of this drain count as cordoned.
     pub(super) fn is_cordoned(&self, name: &str) -> bool {
         let mut nodes = self.nodes.iter().flatten();
         self.draining.contains(name)
             || nodes.any(|node| node.metadata.name == name && node.spec.unschedulable)
     }
 
-    /// Whether the node is known not to exist.
     pub(super) fn is_missing(&self, name: &str) -> bool {
         let missing = |nodes: &Vec<Node>| nodes.iter().all(|node| node.metadata.name != name);
         self.nodes.as_ref().is_some_and(missing)
     }
 }
 
-/// Whether the scheduler finds no node for the pod.
 pub(super) fn is_unschedulable(pod: &Pod) -> bool {
     let scheduled = pod.condition("PodScheduled");
     scheduled.is_some_and(|c| c.status == "False" && c.reason == "Unschedulable")

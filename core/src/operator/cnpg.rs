@@ -67,7 +67,6 @@ impl Cluster {
         fenced.is_some_and(|list| list.iter().any(|name| name == "*" || name == pod))
     }
 
-    /// Whether the operator takes away the budget of this pod.
     fn drops_budget(&self, is_primary: bool) -> bool {
         let window = &self.spec.node_maintenance_window;
         let reuses = window.in_progress && window.reuse_pvc.unwrap_or(true);

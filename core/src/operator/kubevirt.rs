@@ -196,7 +196,6 @@ impl VirtualMachines {
 }
 
 impl Migration {
-    /// Why the pod to which a migration goes cannot be scheduled.
     fn without_place(&self, around: &Around) -> Option<String> {
         let target = around.pods.iter().find(|pod| {
             let job = pod.metadata.labels.get("kubevirt.io/migrationJobUID");

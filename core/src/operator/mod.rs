@@ -29,13 +29,11 @@ use crate::text::Str;
 
 pub use around::{Around, Outlook};
 
-/// A resource that shows what an operator does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OperatorResource {
     pub group: &'static str,
     /// The versions that can be read, the newest first.
     pub versions: &'static [&'static str],
-    /// The plural name, in paths.
     pub plural: &'static str,
     /// The name of the only object that matters; absent: all objects do.
     pub name: Option<&'static str>,
@@ -44,7 +42,6 @@ pub struct OperatorResource {
 }
 
 impl OperatorResource {
-    /// The objects of a resource in the namespaces of the pods.
     const fn new(
         group: &'static str,
         versions: &'static [&'static str],
@@ -59,7 +56,6 @@ impl OperatorResource {
         }
     }
 
-    /// Only the object of this name.
     const fn named(self, name: &'static str) -> Self {
         Self {
             name: Some(name),
@@ -67,7 +63,6 @@ impl OperatorResource {
         }
     }
 
-    /// The objects of all namespaces.
     const fn everywhere(self) -> Self {
         Self {
             everywhere: true,
@@ -76,7 +71,6 @@ impl OperatorResource {
     }
 }
 
-/// The objects of an operator, as they were read.
 trait Objects: fmt::Debug {
     fn resources(&self) -> &'static [OperatorResource];
 
@@ -107,7 +101,6 @@ macro_rules! objects {
 }
 use objects;
 
-/// What the objects of an operator say about its pods.
 trait Operator: Objects {
     /// Whether the operator guards this pod, so that a refusal may end by itself.
     fn guards(&self, pod: &Pod) -> bool;
@@ -154,15 +147,12 @@ impl Operators {
     }
 }
 
-/// The operators without any objects.
 static KNOWN: LazyLock<Operators> = LazyLock::new(Operators::default);
 
-/// Whether an operator that is known guards this pod, so that a refusal may end by itself.
 pub fn is_guarded(pod: &Pod) -> bool {
     KNOWN.of(pod).is_some()
 }
 
-/// Whether an operator acts on this annotation of its pods.
 pub fn reads_annotation(key: &str) -> bool {
     let mut operators = KNOWN.all();
     operators.any(|operator| operator.pod_annotations().contains(&key))
@@ -173,10 +163,8 @@ pub fn resources() -> impl Iterator<Item = OperatorResource> {
     resources.copied()
 }
 
-/// The resources to read for some pods, each in a namespace.
 pub type Sources = BTreeSet<(OperatorResource, Str)>;
 
-/// The resources to read for these pods.
 pub fn sources<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Sources {
     let mut sources = Sources::new();
     for pod in pods {
@@ -195,13 +183,11 @@ pub fn sources<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Sources {
     sources
 }
 
-/// The operators' objects, as they were read last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OperatorObjects {
     /// The resources that could be read, also those without objects.
     read: BTreeSet<OperatorResource>,
     operators: Operators,
-    /// The pods and nodes around.
     pub around: Around,
 }
 
@@ -248,7 +234,6 @@ impl OperatorObjects {
     }
 }
 
-/// An object of an operator, as far as it is read.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, bound = "Spec: Default + DeserializeOwned, Status: Default + DeserializeOwned")]
 struct Object<Spec, Status = IgnoredAny> {
@@ -258,7 +243,6 @@ struct Object<Spec, Status = IgnoredAny> {
     status: Status,
 }
 
-/// The API group and kind of a pod's controller.
 fn controller_of(pod: &Pod) -> Option<(&str, &str)> {
     let controller = pod.metadata.controller()?;
     let group = controller.api_version.split('/').next().unwrap_or_default();

@@ -12,7 +12,6 @@ use super::{Object, Operator, OperatorResource, objects};
 use crate::object::{Condition, Pod, nullable};
 use crate::text::Str;
 
-/// Has the operator roll a pod.
 const ROLL: &str = "strimzi.io/manual-rolling-update";
 
 objects!(Strimzi {
@@ -75,7 +74,6 @@ impl Kafka {
                 .any(|c| c.kind == "ReconciliationPaused" && c.status == "True")
     }
 
-    /// Whether the operator is configured to let no eviction pass.
     fn allows_none(&self) -> bool {
         let budget = &self.spec.kafka.template.pod_disruption_budget;
         budget.max_unavailable == Some(0)
@@ -150,7 +148,6 @@ fn is_broker(pod: &Pod) -> bool {
     kind.is_some_and(|kind| kind == "Kafka") && labels.contains_key("strimzi.io/broker-role")
 }
 
-/// Another broker of the cluster that is not Ready.
 fn unready_broker<'a>(around: &'a Around, pod: &Pod, cluster: &Str) -> Option<&'a Pod> {
     around.pods.iter().find(|other| {
         is_broker(other)

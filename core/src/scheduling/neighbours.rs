@@ -10,12 +10,10 @@ pub(super) struct Near<'a> {
     keys: Vec<&'a str>,
     /// Where they are: keys of labels, and their values.
     open: BTreeSet<(&'a str, &'a str)>,
-    /// Whether it would be the first of them.
     first: bool,
 }
 
 impl<'a> Placement<'a> {
-    /// The domains that required anti-affinity closes to the pod, in either direction.
     pub(super) fn closed_domains(&self, pod: &'a Pod, moved: bool) -> Vec<(&'a str, &'a str)> {
         let is_wide = self.cluster.is_wide || anti_affinity(pod).any(is_wide);
         let namespace = (!is_wide).then_some(pod.metadata.namespace.as_str());
@@ -60,11 +58,9 @@ impl<'a> Placement<'a> {
         if leave && !stay {
             return None;
         }
-        Some(Near {
-            keys: terms().map(|term| term.topology_key.as_str()).collect(),
-            first: open.is_empty() && means(pod),
-            open,
-        })
+        let keys = terms().map(|term| term.topology_key.as_str()).collect();
+        let first = open.is_empty() && means(pod);
+        Some(Near { keys, open, first })
     }
 
     /// Where the pods are that a replacement has to be near, if all of them leave: it is made while they
@@ -129,13 +125,11 @@ fn selects_namespaces(term: &PodAffinityTerm) -> bool {
     selector.is_some_and(|selector| *selector != LabelSelector::default())
 }
 
-/// Whether a term may mean pods of other namespaces.
 pub(super) fn is_wide(term: &PodAffinityTerm) -> bool {
     term.namespace_selector.is_some() || !term.namespaces.is_empty()
 }
 
-/// Whether the term of `owner` means `other`. Namespaces by labels are not known here, so
-/// that such a term means nobody.
+/// Whether the term of `owner` means `other`: nobody by labels of namespaces, which are not known.
 fn selects(term: &PodAffinityTerm, owner: &Pod, other: &Pod) -> bool {
     let namespace = &other.metadata.namespace;
     let here = match &term.namespace_selector {

@@ -11,7 +11,6 @@ use crate::taint::{self, NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE};
 pub(super) struct Spread<'p> {
     constraint: &'p SpreadConstraint,
     domains: BTreeMap<&'p str, usize>,
-    /// Whether the pod itself counts.
     itself: usize,
 }
 
@@ -121,14 +120,12 @@ impl Question<'_> {
     }
 }
 
-/// The constraints of a pod without which it is not scheduled.
 fn hard(pod: &Pod) -> impl Iterator<Item = &SpreadConstraint> {
     let constraints = pod.spec.topology_spread_constraints.iter();
     let constraints = constraints.flat_map(|all| all.iter());
     constraints.filter(|constraint| constraint.when_unsatisfiable == "DoNotSchedule")
 }
 
-/// Whether the constraints of two pods of a namespace mean the same nodes and pods.
 fn are_alike(pod: &Pod, other: &Pod) -> bool {
     let (spec, others) = (&pod.spec, &other.spec);
     let mut keys = hard(pod).flat_map(|constraint| &constraint.match_label_keys);
@@ -141,7 +138,6 @@ fn are_alike(pod: &Pod, other: &Pod) -> bool {
 }
 
 impl Spread<'_> {
-    /// Whether the pod would be one too many in the domain of `node`.
     pub(super) fn keeps_off(&self, node: &Node) -> bool {
         let labels = &node.metadata.labels;
         let Some(domain) = labels.get(self.constraint.topology_key.as_str()) else {

@@ -13,8 +13,7 @@ use nodelife_core::object::Pod;
 use nodelife_core::text::Str;
 
 impl DrainMachine {
-    /// The node of a pod, or the pod's own name if pods are named: a named pod is drained as the only
-    /// one of a node of its name, without a cordon.
+    /// The node of a pod, or the pod's own name if pods are named: each is the only one of its node.
     pub(super) fn node_key<'a>(&self, pod: &'a Pod) -> &'a Str {
         if self.settings.policy.filter.named {
             &pod.metadata.name
@@ -31,7 +30,6 @@ impl DrainMachine {
         self.nodes.phase(self.node_key(&tracked.pod)) == Some(NodePhase::Draining)
     }
 
-    /// Whether nothing more is to be done or waited for on this node.
     pub fn is_settled(&self, node: &str) -> bool {
         self.pods_on(node).all(|tracked| tracked.state.is_settled())
     }
@@ -78,7 +76,6 @@ impl DrainMachine {
         }
     }
 
-    /// The list that was asked for last shows what is left.
     pub(super) fn confirm(&mut self, node: &Str) {
         if self.nodes.phase(node) != Some(NodePhase::Confirming) {
             return;
@@ -92,8 +89,7 @@ impl DrainMachine {
         }
     }
 
-    /// The nodes that only budgets delay, and since when in their turn, while others wait
-    /// for theirs.
+    /// The nodes that only budgets delay while others wait for their turn, and since when.
     fn stalled_nodes(&self) -> BTreeMap<&Str, Timestamp> {
         if !self.nodes.some_wait() {
             return BTreeMap::new();
@@ -114,8 +110,7 @@ impl DrainMachine {
                     *since = blocked_since.max(*since);
                     blocked.insert(node);
                 }
-                // Behind a pod that may be blocked. By priority, blocked pods are overtaken: it waits for one
-                // that goes.
+                // Behind a pod that may be blocked. By priority, blocked pods are overtaken by one that goes.
                 PodState::Waiting if !self.settings.by_priority && !self.is_in_order(tracked) => {}
                 _ => {
                     stalled.remove(node);
@@ -126,13 +121,11 @@ impl DrainMachine {
         stalled
     }
 
-    /// When a stalled node makes way.
     pub(super) fn yields_at(&self) -> impl Iterator<Item = Timestamp> {
         let stalled = self.stalled_nodes().into_values();
         stalled.map(|since| since + YIELD_AFTER)
     }
 
-    /// Has a node make way that budgets have held up for too long, if another can take its place.
     fn yield_turn(&mut self) {
         let stalled = self.stalled_nodes().into_iter();
         let due: Vec<Str> = stalled
@@ -155,7 +148,6 @@ impl DrainMachine {
         stuck.cloned().collect()
     }
 
-    /// Whether budgets hold back every pod of the node that has to go.
     fn is_stuck(&self, node: &str) -> bool {
         let open = self.pods_on(node).filter(|t| !t.state.is_settled());
         let mut open = open.peekable();

@@ -9,7 +9,6 @@ use nodelife_core::disruption::{BudgetKey, EvictionDecision, Limit, decide};
 use nodelife_core::text::Str;
 
 impl DrainMachine {
-    /// Since when the budget that blocks this pod has let nothing go.
     pub fn stalled_since(&self, tracked: &Tracked) -> Option<Timestamp> {
         let (blocked, budget) = tracked.budget_block()?;
         let last = if self.can_read_budgets() {
@@ -21,8 +20,7 @@ impl DrainMachine {
         Some(last.map_or(blocked.first, |last| last.max(blocked.first)))
     }
 
-    /// Since when a pod is blocked, be it that its eviction is tried again; a budget that lets others go is at
-    /// work.
+    /// Since when a pod is blocked, though its eviction is tried again; a budget that lets go is at work.
     pub fn blocked_since(&self, tracked: &Tracked) -> Option<Timestamp> {
         match &tracked.state {
             PodState::Blocked(blocked) => {
@@ -32,7 +30,6 @@ impl DrainMachine {
         }
     }
 
-    /// When the budget that blocks this pod is passed by, if the user has named it.
     pub(super) fn bypassed_at(&self, tracked: &Tracked) -> Option<Timestamp> {
         let force = self.settings.force.as_ref()?;
         let (_, budget) = tracked.budget_block()?;
@@ -41,8 +38,7 @@ impl DrainMachine {
         since.checked_add(force.wait).ok()
     }
 
-    /// The budget that is passed by now for this pod: one pod at a time, and the next when that
-    /// is gone.
+    /// The budget that is passed by now for this pod: one pod at a time, the next when that is gone.
     pub(super) fn bypassed_budget(&self, tracked: &Tracked) -> Option<BudgetKey> {
         if self.bypassed_at(tracked).is_none_or(|at| self.now < at) {
             return None;

@@ -50,7 +50,6 @@ impl Due {
 }
 
 impl DrainMachine {
-    /// Sends what is due and marks what has to wait.
     pub(super) fn dispatch(&mut self) {
         self.ledger.expire(self.now);
         if self.sent_unaccounted && self.can_read_budgets() {
@@ -305,7 +304,6 @@ impl DrainMachine {
         implicit.counts(pod, &self.store.workloads)
     }
 
-    /// Whether another pod of the same controller of an unknown kind is on its way out.
     fn loses_sibling(&self, tracked: &Tracked) -> bool {
         let Some(keeper) = unknown_keeper(&tracked.pod) else {
             return false;
@@ -387,8 +385,7 @@ impl DrainMachine {
         self.effects.push(effect);
     }
 
-    /// Whether no pod has to be gone first: one of a lower order, or of the same order and a lower
-    /// priority.
+    /// Whether no pod has to be gone first: none of a lower order, or of a lower priority.
     pub(super) fn is_in_order(&self, tracked: &Tracked) -> bool {
         if !self.settings.by_priority && !self.ordered {
             return true;

@@ -13,16 +13,13 @@ use nodelife_core::workload::Presence;
 
 #[derive(Clone, Debug)]
 pub enum DrainEvent {
+    /// Time has passed.
     Tick,
     /// All pods of a node, read consistently.
-    Listed {
-        node: Str,
-        pods: Vec<Pod>,
-    },
+    Listed { node: Str, pods: Vec<Pod> },
     /// The answer to an [`Effect::Confirm`].
     Confirmed {
         node: Str,
-        /// That of the effect.
         request: u64,
         pods: Vec<Pod>,
     },
@@ -30,74 +27,57 @@ pub enum DrainEvent {
     Pod(Box<Pod>),
     /// The pod of this UID is gone.
     PodGone(Str),
+    /// All budgets.
     Budgets(Vec<Budget>),
     /// Budgets may not be seen (any more), until one is.
     BudgetsUnreadable,
+    /// A budget came or changed.
     Budget(Box<Budget>),
+    /// The budget of this name is gone.
     BudgetGone(BudgetKey),
     /// All controllers of a kind, as far as they are watched.
     Workloads {
         kind: WorkloadKind,
         workloads: Vec<Workload>,
     },
+    /// A controller came or changed.
     Workload(Box<Workload>),
     /// The controller of this UID is gone.
     WorkloadGone(Str),
     /// Operators' resources, read after some of their pods were blocked for a while.
     Operators(Box<OperatorObjects>),
     /// The answer to an [`Effect::Evict`].
-    Answered {
-        uid: Str,
-        result: EvictionResult,
-    },
+    Answered { uid: Str, result: EvictionResult },
     /// The answer to an [`Effect::Get`]: the pod, or that none has its name.
-    PodFetched {
-        uid: Str,
-        found: Option<Box<Pod>>,
-    },
+    PodFetched { uid: Str, found: Option<Box<Pod>> },
     /// An [`Effect::Get`] that failed.
-    PodFetchFailed {
-        uid: Str,
-        message: String,
-    },
+    PodFetchFailed { uid: Str, message: String },
     /// The answer to an [`Effect::GetOwner`].
-    Owner {
-        uid: Str,
-        presence: Presence,
-    },
-    Cordoned {
-        node: Str,
-        version: Str,
-    },
-    CordonFailed {
-        node: Str,
-    },
-    GateEnded {
-        node: Str,
-        passed: bool,
-    },
+    Owner { uid: Str, presence: Presence },
+    /// The answer to an [`Effect::Cordon`].
+    Cordoned { node: Str, version: Str },
+    /// An [`Effect::Cordon`] that failed.
+    CordonFailed { node: Str },
+    /// The answer to an [`Effect::Gate`].
+    GateEnded { node: Str, passed: bool },
     /// How a node is now; none if it is not there.
-    NodeSeen {
-        node: Str,
-        found: Option<Box<Node>>,
-    },
-    ConfirmFailed {
-        node: Str,
-    },
+    NodeSeen { node: Str, found: Option<Box<Node>> },
+    /// An [`Effect::Confirm`] that failed.
+    ConfirmFailed { node: Str },
     /// The answer to an [`Effect::Count`]; none if it failed.
     Counted {
         workload: Str,
         count: Option<ReplicaCount>,
     },
     /// The surge that should have made room for this pod's eviction failed.
-    SurgeFailed {
-        uid: Str,
-        why: Impossible,
-    },
+    SurgeFailed { uid: Str, why: Impossible },
+    /// All attachments.
     Attachments(Vec<VolumeAttachment>),
+    /// An attachment came or changed.
     Attachment(Box<VolumeAttachment>),
     /// The attachment of this name is gone.
     AttachmentGone(Str),
+    /// Somebody asked to stop.
     Interrupted,
 }
 
@@ -109,7 +89,6 @@ pub enum Effect {
         name: Str,
         /// UID, for the precondition.
         uid: Str,
-        /// The budget that it takes from.
         budget: Option<BudgetKey>,
     },
     /// Delete a pod past its budget, with this UID.
@@ -122,6 +101,7 @@ pub enum Effect {
         /// The least seconds that the pod gets to stop, where its own are fewer.
         at_least: Option<u32>,
     },
+    /// Count the pods of a workload.
     Count {
         namespace: Str,
         workload: Str,
@@ -130,12 +110,8 @@ pub enum Effect {
         /// Whether groups are counted, those of a `LeaderWorkerSet`, and not pods.
         groups: bool,
     },
-    Get {
-        namespace: Str,
-        name: Str,
-        /// UID of the pod that is meant.
-        uid: Str,
-    },
+    /// Read a pod.
+    Get { namespace: Str, name: Str, uid: Str },
     /// Find out whether a controller is still there.
     GetOwner {
         namespace: Str,

@@ -12,7 +12,6 @@ use nodelife_core::text::Str;
 /// shows it within milliseconds; this is for the case that it never does.
 const UNCOUNTED: SignedDuration = SignedDuration::from_secs(5);
 
-/// The budgets that this drain draws from.
 #[derive(Debug, Default)]
 pub(super) struct Ledger(BTreeMap<Limit, Entry>);
 
@@ -20,10 +19,8 @@ pub(super) struct Ledger(BTreeMap<Limit, Entry>);
 struct Entry {
     in_flight: Option<InFlight>,
     last: Option<Timestamp>,
-    /// When the last eviction was accepted.
     let_go: Option<Timestamp>,
-    /// Names of pods whose eviction was accepted, and when, as long as the status
-    /// that the watch showed last does not hold them.
+    /// Names of pods whose eviction was accepted, and when, while the last status does not hold them.
     uncounted: BTreeMap<Str, Timestamp>,
 }
 
@@ -31,20 +28,16 @@ struct Entry {
 struct InFlight {
     uid: Str,
     name: Str,
-    /// Whether it takes one of the allowed disruptions.
     takes_disruption: bool,
-    /// Whether the status has shown it already.
     shown: bool,
 }
 
 impl Ledger {
-    /// Whether no eviction under this budget is on its way.
     pub(super) fn is_idle(&self, limit: &Limit) -> bool {
         let entry = self.0.get(limit);
         entry.is_none_or(|entry| entry.in_flight.is_none())
     }
 
-    /// Whether one more eviction is worth a try, given what the status allows.
     pub(super) fn allows_another(&self, limit: &Limit, allowed: i32, now: Timestamp) -> bool {
         let Some(entry) = self.0.get(limit) else {
             return allowed > 0;
@@ -73,22 +66,18 @@ impl Ledger {
         });
     }
 
-    /// When the last eviction under this budget was sent.
     pub(super) fn last_sent(&self, limit: &Limit) -> Option<Timestamp> {
         self.0.get(limit)?.last
     }
 
-    /// The API server let go of a pod of this budget.
     pub(super) fn record_let_go(&mut self, limit: Limit, now: Timestamp) {
         self.0.entry(limit).or_default().let_go = Some(now);
     }
 
-    /// When this budget let go of a pod last.
     pub(super) fn let_go(&self, limit: &Limit) -> Option<Timestamp> {
         self.0.get(limit)?.let_go
     }
 
-    /// The answer to the eviction of this pod came.
     pub(super) fn record_answer(&mut self, uid: &str, accepted: bool, now: Timestamp) {
         for (limit, entry) in &mut self.0 {
             // Of what was refused or left open under an implicit budget, a count tells the truth.
@@ -131,14 +120,12 @@ impl Ledger {
         }
     }
 
-    /// When evictions are no longer held to be missing.
     pub(super) fn wake_times(&self) -> impl Iterator<Item = Timestamp> {
         let entries = self.0.iter().filter(|(limit, _)| !is_implicit(limit));
         let uncounted = entries.flat_map(|(_, entry)| entry.uncounted.values());
         uncounted.map(|since| *since + UNCOUNTED)
     }
 
-    /// Forgets what is too old to be missing.
     pub(super) fn expire(&mut self, now: Timestamp) {
         for (_, entry) in self.counted_by_status() {
             entry.uncounted.retain(|_, since| now < *since + UNCOUNTED);

@@ -69,17 +69,13 @@ pub struct DrainMachine {
     attachments: Option<BTreeMap<Str, VolumeAttachment>>,
     /// Whether some pods have to go before others although `--order` does not say so.
     ordered: bool,
-    /// Whether a pod is new and has no rank yet.
     unranked: bool,
     /// Whether something was sent that the ledger does not know.
     sent_unaccounted: bool,
-    /// When the last eviction was accepted in each namespace.
     accepted_in: BTreeMap<Str, Timestamp>,
-    /// The controllers whose pods come back to a cordoned node, by node and UID.
     returning: BTreeMap<(Str, Str), Unevictable>,
     stop: Option<StopReason>,
     now: Timestamp,
-    /// The effects of the present step so far.
     effects: Vec<Effect>,
 }
 
@@ -100,7 +96,6 @@ impl DrainMachine {
         }
     }
 
-    /// Every pod that was seen, by UID.
     pub fn pods(&self) -> impl Iterator<Item = &Tracked> {
         self.pods.values()
     }
@@ -114,13 +109,11 @@ impl DrainMachine {
         self.nodes.iter()
     }
 
-    /// The nodes whose drain has ended and that others may not follow yet; an earlier process may have
-    /// ended it.
+    /// The nodes whose drain has ended, maybe by an earlier process, and that others may not follow yet.
     pub fn between(&self) -> impl Iterator<Item = (&Str, Between)> {
         self.nodes.between()
     }
 
-    /// When the drain of a node that had its turn ended.
     pub fn ended_at(&self, node: &str) -> Option<Timestamp> {
         self.nodes.ended_at(node)
     }
@@ -129,17 +122,14 @@ impl DrainMachine {
         self.nodes.had_turn(node)
     }
 
-    /// Sets what other drains leave to this one, from the next step on.
     pub fn set_share(&mut self, share: Share) {
         self.nodes.set_share(share);
     }
 
-    /// Its part of the limits that several drains share.
     pub fn in_use(&self) -> InUse {
         self.nodes.in_use()
     }
 
-    /// The budget as it was seen last.
     pub fn budget(&self, key: &BudgetKey) -> Option<&Budget> {
         self.store.budgets.get(key)
     }
@@ -148,12 +138,10 @@ impl DrainMachine {
         !self.store.budgets.is_unreadable()
     }
 
-    /// Why it ended early, if it did.
     pub fn stopped(&self) -> Option<StopReason> {
         self.stop
     }
 
-    /// Whether nothing more will be sent and nothing is waited for.
     pub fn is_finished(&self) -> bool {
         match self.stop {
             Some(StopReason::Deadline) => true,
@@ -163,8 +151,7 @@ impl DrainMachine {
         }
     }
 
-    /// When [`DrainEvent::Tick`] is due at the latest. What was due before `now` waits for
-    /// an event, not for the clock.
+    /// When [`DrainEvent::Tick`] is due at the latest. What was due before `now` waits for an event.
     pub fn wake_at(&self, now: Timestamp) -> Option<Timestamp> {
         let pods = self.pods.values().flat_map(|t| self.pod_wakes(t));
         pods.chain(self.nodes.wake_times())
@@ -177,7 +164,6 @@ impl DrainMachine {
             .min()
     }
 
-    /// When something is due for this pod without an event.
     fn pod_wakes(&self, tracked: &Tracked) -> impl Iterator<Item = Timestamp> {
         let retry = tracked.state.blocked().map(|blocked| blocked.retry_at);
         let end = self.times_out(tracked).map(|(at, _)| at);
@@ -195,8 +181,7 @@ impl DrainMachine {
         self.step_all([event], now)
     }
 
-    /// The same for events that came one after the other. The decisions, which look at every pod, are
-    /// made once.
+    /// The same for events that came one after the other; decisions look at every pod, and are made once.
     pub fn step_all(
         &mut self,
         events: impl IntoIterator<Item = DrainEvent>,
@@ -306,8 +291,7 @@ impl DrainMachine {
         }
     }
 
-    /// When a pod that is blocked, or evicted and still there, is no longer waited for, and what
-    /// it is then.
+    /// When a pod that is blocked, or evicted and there, is no longer waited for, and what it is then.
     fn times_out(&self, tracked: &Tracked) -> Option<(Timestamp, PodState)> {
         match &tracked.state {
             PodState::Blocked(blocked) => {

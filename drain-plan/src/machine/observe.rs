@@ -45,7 +45,6 @@ impl DrainMachine {
         }
     }
 
-    /// A state of a pod that a watch, a list or a look showed.
     pub(super) fn pod_updated(&mut self, pod: Pod) {
         let uid = pod.metadata.uid.clone();
         let node = self.node_key(&pod).clone();
@@ -97,8 +96,7 @@ impl DrainMachine {
         }
     }
 
-    /// An approval is for the pod as the plan saw it: one that has since been protected, or let go
-    /// by its controller, stays.
+    /// An approval is for the pod as planned: one that is protected since, or has lost its owner, stays.
     fn check_approval(&mut self, uid: &Str) {
         let policy = &self.settings.policy;
         let Some(tracked) = self.pod(uid) else { return };
@@ -111,7 +109,6 @@ impl DrainMachine {
         }
     }
 
-    /// A node that was thought to be empty may have a pod that has to go.
     fn reopen(&mut self, node: &Str) {
         if !self.is_settled(node) {
             self.nodes.reopen(node);
@@ -145,7 +142,6 @@ impl DrainMachine {
         }
     }
 
-    /// The first verdict on a pod.
     fn classify(&mut self, pod: Pod) -> Tracked {
         let context = self.inventory_context();
         let item = inspect(&pod, &self.settings.policy, context);

@@ -17,7 +17,6 @@ use nodelife_core::text::Str;
 /// be down, and a drain that waits for it silently waits for ever.
 pub(super) const RECOUNT: SignedDuration = SignedDuration::from_secs(10);
 
-/// By the UID of the workload.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReadyCounts(BTreeMap<Str, ReadyCount>);
 
@@ -37,12 +36,10 @@ pub(super) enum CountReader {
     Replacements(BTreeSet<Str>),
 }
 
-/// The count that an implicit budget uses.
 #[derive(Clone, Debug, Default)]
 struct BudgetCount {
     /// The last count, which saw what was evicted before it.
     last: Option<ReplicaCount>,
-    /// Something has changed since the count was asked for.
     stale: bool,
     /// When a count is due although nothing showed a change.
     due: Option<Timestamp>,
@@ -52,25 +49,20 @@ struct BudgetCount {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReplacementCount {
-    /// How many were Ready when the drain began.
     before: Option<i32>,
     last: Option<ReplicaCount>,
-    /// The nodes whose pods had gone when that count began. What goes from another one later is
-    /// that one's to wait for.
+    /// The nodes whose pods had gone when that count began; those of other nodes are not in it.
     counted_for: BTreeSet<Str>,
-    /// The nodes for which a count was enough.
     enough_for: BTreeSet<Str>,
     due: Option<Timestamp>,
 }
 
 impl ReplacementCount {
-    /// The last count for a node that waits, if there is one.
     pub(super) fn count_for(&self, node: &str) -> Option<&ReplicaCount> {
         let last = self.last.as_ref();
         last.filter(|_| self.counted_for.contains(node))
     }
 
-    /// Whether the node has what it waits for, or once had it.
     pub(super) fn is_enough_for(&self, node: &str, wanted: i32) -> bool {
         let count = self.count_for(node);
         self.enough_for.contains(node) || count.is_some_and(|count| count.ready >= wanted)
@@ -126,7 +118,6 @@ impl ReadyCounts {
         true
     }
 
-    /// A count ended: who waited for it.
     pub(super) fn end(&mut self, workload: &str) -> Option<CountReader> {
         self.0.get_mut(workload)?.in_flight.take()
     }
@@ -136,7 +127,6 @@ impl ReadyCounts {
         known.budget.get_or_insert_default().due = Some(now + RECOUNT);
     }
 
-    /// Something has changed about the workload.
     pub(super) fn mark_stale(&mut self, workload: &str) {
         if let Some(known) = self.0.get_mut(workload)
             && let Some(budget) = &mut known.budget
@@ -189,18 +179,15 @@ impl ReadyCounts {
         })
     }
 
-    /// Whether nobody knows how many pods are Ready.
     pub(super) fn is_unknown(&self, workload: &str) -> bool {
         self.budget(workload).is_some_and(|budget| budget.failed)
     }
 
-    /// When counts for implicit budgets are due.
     pub(super) fn wake_times(&self) -> impl Iterator<Item = Timestamp> {
         let budgets = self.0.values().filter_map(|known| known.budget.as_ref());
         budgets.filter_map(|budget| budget.due)
     }
 
-    /// When counts of replacements are due.
     pub(super) fn replacements_due(&self) -> impl Iterator<Item = Timestamp> {
         let known = self.0.values();
         known.filter_map(|known| known.replacements.due)

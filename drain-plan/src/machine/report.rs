@@ -83,7 +83,6 @@ pub struct PodReport {
 }
 
 impl DrainReport {
-    /// The report of a drain that ended before it read any pod.
     pub fn not_begun(nodes: Vec<Str>, error: Option<String>, now: Timestamp) -> Self {
         let report = |name| NodeReport {
             name,
@@ -147,8 +146,7 @@ impl DrainMachine {
         }
     }
 
-    /// The report, as of now. `nodes`: what is known of them, for what they say about pods that
-    /// do not go.
+    /// The report, as of now. `nodes`: for what they say about pods that do not go.
     pub fn report(&self, nodes: &[Node], started_at: Timestamp, now: Timestamp) -> DrainReport {
         let mut pods: Vec<PodReport> = self
             .pods()
@@ -195,7 +193,6 @@ impl DrainMachine {
         }
     }
 
-    /// Takes in what was read of operators, and reports what is new for a blocked pod.
     pub(super) fn operators_read(&mut self, mut objects: OperatorObjects) {
         objects.around.draining = std::mem::take(&mut self.store.operators.around.draining);
         self.store.operators = objects;

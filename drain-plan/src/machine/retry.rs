@@ -44,17 +44,15 @@ fn jittered(wait: SignedDuration, tracked: &Tracked) -> SignedDuration {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attempt {
-    /// Nothing.
     None,
-    /// The pod has to be looked at first.
     Look,
-    /// An eviction, if its budget allows one. `overdue`: also if it does not, in case the watch of
-    /// budgets stands still.
-    Evict { overdue: bool },
+    /// An eviction, if its budget allows one. `overdue`: also if not, in case the watch stands still.
+    Evict {
+        overdue: bool,
+    },
 }
 
 impl DrainMachine {
-    /// Whether a pod may be tried now.
     pub(super) fn attempt(&self, tracked: &Tracked) -> Attempt {
         let blocked = match &tracked.state {
             PodState::Waiting => return Attempt::Evict { overdue: false },
@@ -108,8 +106,7 @@ impl DrainMachine {
         self.set(uid, state);
     }
 
-    /// Has a pod wait whose budget allows nothing by the watch; one that waits already keeps its
-    /// times.
+    /// Has a pod wait whose budget allows nothing by the watch; one that waits already keeps its times.
     pub(super) fn wait_for_budget(&mut self, uid: &Str, block: BlockReason) {
         let Some(tracked) = self.pod(uid) else { return };
         let before = tracked.state.blocked();
@@ -147,7 +144,6 @@ impl DrainMachine {
         }
     }
 
-    /// Whether what decides about an eviction of this pod is as it was.
     fn has_inputs(&self, pod: &Pod, seen: &EvictionInputs) -> bool {
         if seen.phase != pod.status.phase || seen.ready != pod.is_ready() {
             return false;

@@ -12,20 +12,17 @@ use super::state::{PodState, Tracked, Unevictable};
 use crate::return_reason::ReturnReason;
 use nodelife_core::object::Pod;
 
-/// How long a replacement gets to become Ready before it is evicted as well: no budget
-/// protects a pod that is Pending.
+/// How long a replacement gets to become Ready before it is evicted: no budget protects it until then.
 const HELD: SignedDuration = SignedDuration::from_secs(30);
 
 /// How long a node on which nothing is left waits for a pod that was foreseen to come back: its
 /// controller has to create it, and a scheduler to bind it.
 const FORESEEN: SignedDuration = SignedDuration::from_secs(5);
 
-/// By how much the API server's clock, which pods are stamped with in whole seconds, may be behind
-/// the drain's.
+/// By how much the API server's clock, in whole seconds on pods, may be behind the drain's.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(2);
 
 impl DrainMachine {
-    /// The pods of the same controller on the same node.
     fn siblings<'a>(&'a self, pod: &'a Pod) -> impl Iterator<Item = &'a Tracked> {
         let controller = |pod: &'a Pod| pod.metadata.controller().map(|owner| &owner.uid);
         self.pods_on(self.node_key(pod)).filter(move |tracked| {
@@ -33,7 +30,6 @@ impl DrainMachine {
         })
     }
 
-    /// Whether this pod, which is new, came in the place of one that was evicted from its node.
     pub(super) fn replaces_evicted(&self, pod: &Pod) -> bool {
         let goes = |t: &&Tracked| t.pod.is_terminating() || t.finished_at.is_some();
         let evicted = self.siblings(pod).filter(|t| t.accepted || goes(t));
@@ -64,7 +60,6 @@ impl DrainMachine {
         self.returning.entry(key).or_insert(why);
     }
 
-    /// Why the pod is left alone, if its controller brings pods back to its node.
     pub(super) fn comes_back(&self, tracked: &Tracked) -> Option<Unevictable> {
         if self.returning.is_empty() {
             return None;

@@ -21,7 +21,6 @@ use nodelife_core::workload::GROUP_SET;
 pub enum Awaited {
     /// Pods of a workload that evicted some of its pods here.
     Replacements {
-        /// Kind, namespace and name of the workload.
         workload: String,
         /// How many pods were Ready before, or are wanted now if those are fewer.
         wanted: i32,
@@ -30,7 +29,6 @@ pub enum Awaited {
         /// The ones that wait for a node, with the scheduler's words.
         pending: Vec<String>,
     },
-    /// A volume of a pod that is gone.
     Volume(Str),
 }
 
@@ -73,12 +71,10 @@ impl DrainMachine {
         replaced.cloned().collect()
     }
 
-    /// Whether an earlier process began to drain the node.
     fn was_begun(&self, node: &str) -> bool {
         self.settings.earlier.begun.contains_key(node)
     }
 
-    /// The replacements and volumes that the node still waits for.
     pub fn awaited(&self, node: &str) -> Vec<Awaited> {
         let mut awaited = Vec::new();
         if self.settings.wait_ready {
@@ -106,7 +102,6 @@ impl DrainMachine {
         awaited
     }
 
-    /// Why a workload can create no pod, in its own words.
     pub(super) fn creation_failure(&self, uid: &str) -> Option<&str> {
         let workload = self.store.workloads.workload(uid)?;
         workload.status.creation_failure()
@@ -168,7 +163,6 @@ impl DrainMachine {
             .collect()
     }
 
-    /// How many pods of each workload were Ready before anything was evicted.
     pub(super) fn record_initial_replicas(&mut self) {
         for tracked in self.pods.values() {
             let Some(controller) = tracked.pod.metadata.controller() else {
@@ -182,8 +176,7 @@ impl DrainMachine {
         }
     }
 
-    /// Has the pods counted that empty nodes wait for: the status of their controllers may be
-    /// older than what they lost.
+    /// Has the pods counted that empty nodes wait for: the status of controllers may be too old.
     pub(super) fn request_replacement_counts(&mut self) {
         if !self.settings.wait_ready {
             return;
@@ -201,7 +194,6 @@ impl DrainMachine {
         }
     }
 
-    /// The nodes that are empty and wait for something.
     pub(super) fn settling_nodes(&self) -> Vec<Str> {
         let settling = self.nodes.in_phase(NodePhase::Settling);
         settling.cloned().collect()
@@ -220,7 +212,6 @@ impl DrainMachine {
         nodes.map(|(node, _)| node.clone()).collect()
     }
 
-    /// The empty nodes for which no count of the workload was enough yet.
     fn waiting_for(&self, workload: &Str) -> BTreeSet<Str> {
         let wanted = self.wanted(workload).map(|(wanted, _)| wanted);
         let replaced = self.ready_counts.replacements(workload);
@@ -277,7 +268,6 @@ impl DrainMachine {
         }
     }
 
-    /// When pods are counted again.
     pub(super) fn replacement_counts_due(&self) -> impl Iterator<Item = Timestamp> {
         let settles = self.nodes.in_phase(NodePhase::Settling).next().is_some();
         let due = self.ready_counts.replacements_due();

@@ -17,38 +17,29 @@ use nodelife_core::text::Str;
 use nodelife_core::workload::WorkloadKey;
 use serde::Serialize;
 
-/// A pod of a node that is being drained.
 #[derive(Clone, Debug, Default)]
 pub struct Tracked {
     pub pod: Pod,
     pub state: PodState,
-    /// It goes when the pods of a lower order are gone.
     pub(super) order: i32,
     /// Its position among all pods by namespace, name and UID.
     pub(super) rank: usize,
-    /// The position of its node in the order of the drain.
     pub(super) node_index: usize,
-    /// Evictions and deletions that were sent.
     pub attempts: u32,
     /// Answers in a row that settled nothing; they make the waits longer.
     pub(super) failures: u32,
-    /// How often a webhook or a policy denied its eviction.
     pub(super) denials: u32,
     /// The inputs of the decision for the last attempt.
     pub(super) sent_with: EvictionInputs,
     /// When the first was sent.
     pub started_at: Option<Timestamp>,
-    /// When the pod was seen to be gone.
     pub finished_at: Option<Timestamp>,
     /// Since when it has been blocked, by one thing or another; absent since it moved on.
     pub(super) blocked_since: Option<Timestamp>,
-    /// Whether the server took one of the evictions.
     pub accepted: bool,
-    /// The budget past which it was deleted.
     pub(super) bypassed: Option<BudgetKey>,
     /// When it was seen first, if it replaces a pod that this drain evicted from the same node.
     pub(super) returned: Option<Timestamp>,
-    /// The next step of its operator, as of the last read.
     pub outlook: Option<Outlook>,
     pub warnings: Vec<String>,
 }
@@ -61,16 +52,13 @@ pub enum PodState {
     #[default]
     #[error("waiting for its turn")]
     Waiting,
-    /// Whether its controller is gone is being looked up.
     #[error("checking its controller")]
     CheckingOwner,
-    /// The eviction was sent and not answered yet.
     #[error("evicting")]
     Evicting,
     /// The pod is being read, after an answer that left the outcome open.
     #[error("checking the pod")]
     Fetching,
-    /// It cannot go now.
     #[error("{}", .0.block)]
     Blocked(Blocked),
     #[error("terminating")]
@@ -78,15 +66,13 @@ pub enum PodState {
         /// Since when, by the drain's clock.
         since: Timestamp,
     },
-    /// It is waited for until it finishes by itself.
     #[error("waiting for it to complete")]
     Completing,
     #[error("gone")]
     Gone,
     /// It came while the drain ran, and a flag is missing to evict it.
-    #[error("arrived during the drain and was not evicted: {}", remedies(.0))]
+    #[error("arrived during the drain and was not evicted: {}", join(.0.iter().map(MissingFlag::with_remedy), "; "))]
     Refused(Vec<MissingFlag>),
-    /// It cannot be evicted as things are.
     #[error("cannot be evicted: {0}")]
     Impossible(Unevictable),
     /// It was blocked for longer than `--blocked-timeout`, or at all with `--once`.
@@ -96,28 +82,20 @@ pub enum PodState {
     Stuck,
 }
 
-/// Why a pod cannot be evicted as things are.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unevictable {
     #[error("{0}")]
     Budgets(Impossible),
-    /// The right is missing; the server's words.
     #[error("{0}")]
     Forbidden(String),
-    /// The words of the server, a webhook or a policy.
     #[error("{0}")]
     Rejected(String),
     #[error("{owner} brings it back to the cordoned node: {reason}")]
-    ComesBack {
-        /// Kind, namespace and name of the controller.
-        owner: String,
-        reason: ReturnReason,
-    },
+    ComesBack { owner: String, reason: ReturnReason },
     #[error("somebody uncordoned its node")]
     Uncordoned,
 }
 
-/// Why a pod waits, and when it is tried again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
     pub block: BlockReason,
@@ -125,13 +103,11 @@ pub struct Blocked {
     pub since: Timestamp,
     /// Since when it has been blocked by one thing or another.
     pub first: Timestamp,
-    /// When it is tried again although nothing changed.
     pub retry_at: Timestamp,
     pub(super) retry_on: RetryTrigger,
 }
 
 impl Blocked {
-    /// The budget that is in the way and may not be seen.
     pub fn unreadable_budget(&self) -> Option<&BudgetKey> {
         match &self.block {
             BlockReason::Budget { budget, refusal } => {
@@ -169,7 +145,6 @@ pub(super) struct EvictionInputs {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockReason {
-    /// Its budget allows nothing now.
     #[error("blocked by budget {budget}: {refusal}")]
     Budget {
         budget: BudgetKey,
@@ -182,9 +157,7 @@ pub enum BlockReason {
     )]
     Implicit {
         workload: WorkloadKey,
-        /// How many have to be Ready.
         needs: i32,
-        /// How many are.
         has: i32,
         /// What keeps replacements from coming, in the words of their controller and the scheduler.
         obstacles: Vec<String>,
@@ -206,7 +179,6 @@ pub enum BlockReason {
     /// Another pod has its name, or it changed during the request.
     #[error("it changed during the request")]
     Conflict,
-    /// The server failed, or did not answer.
     #[error("unclear response: {0}")]
     Uncertain(String),
 }
@@ -221,10 +193,6 @@ fn replacements(obstacles: &[String], held: bool) -> String {
     format!("{obstacles}if none becomes Ready within {limit} s, one more pod is evicted")
 }
 
-fn remedies(needs: &[MissingFlag]) -> String {
-    join(needs.iter().map(MissingFlag::with_remedy), "; ")
-}
-
 fn several(budgets: &[BudgetName]) -> String {
     match budgets.len() {
         0 => "more than one budget at once".to_owned(),
@@ -233,7 +201,6 @@ fn several(budgets: &[BudgetName]) -> String {
 }
 
 impl PodState {
-    /// Why the pod cannot go now, if it is blocked.
     pub fn blocked(&self) -> Option<&Blocked> {
         match self {
             Self::Blocked(blocked) => Some(blocked),
@@ -241,7 +208,6 @@ impl PodState {
         }
     }
 
-    /// Whether nothing more is to be done or waited for.
     pub fn is_settled(&self) -> bool {
         matches!(
             self,
@@ -254,7 +220,6 @@ impl PodState {
         )
     }
 
-    /// Whether a request of this pod is on its way.
     pub fn is_in_flight(&self) -> bool {
         matches!(self, Self::Evicting | Self::Fetching | Self::CheckingOwner)
     }
@@ -318,7 +283,6 @@ pub enum Outcome {
 }
 
 impl fmt::Display for Outcome {
-    /// The word of the document.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
@@ -351,7 +315,6 @@ impl Tracked {
         }
     }
 
-    /// Whether nothing more is to become of it: it is gone, or stays.
     pub fn is_done(&self) -> bool {
         matches!(self.outcome(), Outcome::Evicted | Outcome::Skipped)
     }
@@ -397,7 +360,6 @@ impl Tracked {
         }
     }
 
-    /// The budget that is in the way, and why.
     pub fn budget_refusal(&self) -> Option<(&BudgetKey, &BudgetRefusal)> {
         match &self.budget_block()?.0.block {
             BlockReason::Budget { budget, refusal } => Some((budget, refusal)),
@@ -405,7 +367,6 @@ impl Tracked {
         }
     }
 
-    /// The budget that is in the way, as namespace/name.
     pub fn budget(&self) -> Option<String> {
         match &self.state {
             PodState::GivenUp(BlockReason::Budget { budget, .. }) => Some(budget.to_string()),

@@ -13,16 +13,11 @@ use nodelife_core::scheduling::Placement;
 use nodelife_core::taint::is_removal;
 use nodelife_core::text::Str;
 
-/// The settings of a drain that its plan depends on.
 #[derive(Clone, Debug)]
 pub struct PlanOptions {
-    /// How pods go.
     pub eviction: EvictionSettings,
-    /// Whether pods of a lower priority go first.
     pub by_priority: bool,
-    /// How many nodes are emptied at once.
     pub concurrency: usize,
-    /// How long each node waits between its cordon and its first eviction.
     pub exclusion: SignedDuration,
     pub now: Timestamp,
 }
@@ -30,11 +25,8 @@ pub struct PlanOptions {
 /// The rest of the cluster. Plans of the same cluster share one.
 #[derive(Default)]
 pub struct PlanContext<'a> {
-    /// All nodes.
     pub nodes: &'a [Node],
-    /// All pods.
     pub pods: &'a [Pod],
-    /// The volumes.
     pub volumes: &'a [PersistentVolume],
     start_ups: OnceCell<StartupTimes<'a>>,
     room: OnceCell<Placement<'a>>,
@@ -53,7 +45,6 @@ impl<'a> PlanContext<'a> {
         }
     }
 
-    /// The places elsewhere than on the nodes that are drained.
     pub(super) fn places(&self, drained: &[Str]) -> Placement<'a> {
         let all = || Placement::new(self.nodes, self.pods, self.volumes, &[]);
         self.room.get_or_init(all).without(drained)
@@ -63,7 +54,6 @@ impl<'a> PlanContext<'a> {
         self.start_ups.get_or_init(|| StartupTimes::of(self.pods))
     }
 
-    /// What a person should know of these nodes before they are drained.
     pub(super) fn warnings(&self, drained: &[Str]) -> Vec<String> {
         let read = || ControlPlane::of(self.nodes, self.pods);
         let removal = |name: &Str| {

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use nodelife_core::object::{Node, Pod};
 use nodelife_core::text::Str;
 
-/// The nodes that host a part of the control plane.
 pub(super) struct ControlPlane<'a> {
     members: Vec<&'a Node>,
     servers: Vec<&'a Node>,
@@ -54,8 +53,7 @@ pub(super) fn quorum_warnings(drained: &[Str], hosts: &ControlPlane<'_>) -> Vec<
     drained.iter().filter_map(warning).collect()
 }
 
-/// The nodes with one of these labels (kubeadm, k3s, RKE2), or with a static pod that kubeadm calls
-/// `COMPONENT-NODE`.
+/// The nodes with one of these labels (kubeadm, k3s, RKE2), or with kubeadm's pod `COMPONENT-NODE`.
 fn hosts<'a>(nodes: &'a [Node], pods: &[Pod], roles: &[&str], component: &str) -> Vec<&'a Node> {
     let of_component = |pod: &&Pod| {
         let name = pod.metadata.name.strip_prefix(component);

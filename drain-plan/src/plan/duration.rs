@@ -21,8 +21,7 @@ pub struct Estimate {
     pub basis: Vec<String>,
 }
 
-/// Seconds: whole ones for people, and tenths for programs, since a drain of few pods takes
-/// few of them.
+/// Seconds: whole ones for people, tenths for programs, since a small drain takes few of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seconds(pub(super) Millis);
 

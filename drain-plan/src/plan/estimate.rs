@@ -49,9 +49,7 @@ pub(super) struct PlannedEviction<'a> {
 /// Nobody knows when.
 const NEVER: Millis = Millis::MAX;
 
-/// The evictions that a budget allows, over all nodes.
 struct Permits {
-    /// When each of them may be sent.
     at: BinaryHeap<Reverse<Millis>>,
     /// The earliest time for the next, after the last.
     next: Millis,
@@ -76,7 +74,6 @@ impl Permits {
     }
 }
 
-/// A drain of some nodes.
 pub(super) struct Schedule<'a> {
     pub(super) nodes: &'a [Str],
     /// In the order of their tiers.
@@ -87,8 +84,7 @@ pub(super) struct Schedule<'a> {
 }
 
 impl Schedule<'_> {
-    /// Estimates the time of the drain. Fails where pods have to wait for replacements of which
-    /// nothing tells how long they take.
+    /// Estimates the time of the drain. Fails where nothing tells how long replacements take.
     pub(super) fn estimate(&self, start_ups: &StartupTimes<'_>) -> Result<Estimate, String> {
         let replaced = |pod: &Pod| {
             let typical = start_ups.typical(&pod.metadata.controller()?.uid)?;
@@ -220,7 +216,8 @@ impl Schedule<'_> {
                     permits.next = at.saturating_add(EVICTION);
                     let gone = at.saturating_add(stops(pod));
                     emptied = emptied.max(gone);
-                    let created = if keeps_name(pod) {
+                    let kind = pod.metadata.controller().and_then(WorkloadKind::of);
+                    let created = if kind == Some(WorkloadKind::StatefulSet) {
                         // The name is free when the old pod is gone.
                         gone
                     } else {
@@ -239,11 +236,6 @@ impl Schedule<'_> {
         }
         Some(end)
     }
-}
-
-fn keeps_name(pod: &Pod) -> bool {
-    let kind = pod.metadata.controller().and_then(WorkloadKind::of);
-    kind == Some(WorkloadKind::StatefulSet)
 }
 
 #[cfg(test)]

@@ -138,13 +138,11 @@ pub struct PlannedPod {
 }
 
 impl PlannedPod {
-    /// Its namespace and name.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 }
 
-/// The pods whose replacement no other node takes, and why, by UID.
 fn unschedulable(
     context: &PlanContext<'_>,
     drained: &[Str],
@@ -182,14 +180,12 @@ pub enum Action {
 }
 
 impl fmt::Display for Action {
-    /// The word of the document.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
 }
 
 impl DrainPlan {
-    /// The plan for these pods.
     pub fn new(
         nodes: Vec<Str>,
         items: &[InventoryItem],
@@ -221,11 +217,9 @@ impl DrainPlan {
                 let keeper = implicit.and_then(|_| unknown_keeper(&item.pod));
                 let share = share.or_else(|| keeper.map(Allowance::one_of));
                 let share = share.filter(|_| !deletes);
-                Some(PlannedEviction {
-                    pod: &item.pod,
-                    share,
-                    tier: tier(item.order, &item.pod, options.by_priority),
-                })
+                let pod = &item.pod;
+                let tier = tier(item.order, &item.pod, options.by_priority);
+                Some(PlannedEviction { pod, share, tier })
             })
             .collect();
         let is_unreadable = |item: &InventoryItem| {
@@ -299,7 +293,6 @@ impl DrainPlan {
         plan
     }
 
-    /// The scope that an approval of this plan has.
     pub fn scope(&self) -> PlanScope {
         let mut scope = PlanScope::new(self.nodes.iter().cloned(), self.eviction.clone());
         for pod in self.pods.iter().filter(|pod| pod.removed) {
@@ -313,8 +306,7 @@ impl DrainPlan {
         self.digest = self.scope().digest();
     }
 
-    /// Lets a pod go after all that cannot be evicted as things are, since the drain will change
-    /// them: `how` says what it does.
+    /// Lets a pod go after all that could not be evicted: `how` says what the drain does about it.
     pub fn relieve(&mut self, uid: &str, how: &str) {
         let Some(why) = self.impossible.remove(uid) else {
             return;
@@ -339,7 +331,6 @@ impl DrainPlan {
         self.renew_digest();
     }
 
-    /// The pods with this action.
     pub fn with(&self, action: Action) -> impl Iterator<Item = &PlannedPod> {
         self.pods.iter().filter(move |pod| pod.action == action)
     }
@@ -420,13 +411,13 @@ fn planned(
     }
 }
 
-/// Whether the drain sends an eviction or deletion of the pod, now or later.
 fn is_removed(verdict: &PodVerdict, eviction: &EvictionSettings) -> bool {
     match verdict {
         PodVerdict::Evict(_) | PodVerdict::Await(WaitReason::Completion(_)) => true,
         // It is evicted again if that shortens its grace period.
         PodVerdict::Await(WaitReason::Terminating) => eviction.grace_period_seconds.is_some(),
-        PodVerdict::Impossible(_) => eviction.waits_for_impossible(),
+        // It is waited for, and evicted once it can be.
+        PodVerdict::Impossible(_) => eviction.on_impossible.as_deref() == Some("wait"),
         PodVerdict::Skip(_) | PodVerdict::Refuse(..) | PodVerdict::Await(WaitReason::Owner(_)) => {
             false
         }

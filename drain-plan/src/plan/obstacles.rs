@@ -16,7 +16,6 @@ use nodelife_core::object::Node;
 use nodelife_core::scheduling::Unschedulable;
 use nodelife_core::text::Str;
 
-/// How many pods are refused.
 pub(super) fn held(items: &[InventoryItem]) -> Option<String> {
     let held = |item: &&InventoryItem| {
         matches!(
@@ -113,7 +112,6 @@ fn awaited(item: &InventoryItem, reason: &WaitReason, now: Timestamp) -> Option<
     })
 }
 
-/// A budget that allows nothing now.
 fn blocked(
     item: &InventoryItem,
     decision: &EvictionDecision,
@@ -167,7 +165,6 @@ fn blocked(
     Some(format!("budget {key} blocks its pods{until}{which}"))
 }
 
-/// Pods that wait for a replacement that does not come.
 fn missing_replacements(
     leaving: &[PlannedEviction<'_>],
     unschedulable: &BTreeMap<Str, Unschedulable>,

@@ -10,10 +10,8 @@ use nodelife_core::object::Pod;
 /// The resolution of times in the API.
 const SECOND: Millis = 1000;
 
-/// The start-up time of each controller's pods, by the UID of the controller.
 pub(super) struct StartupTimes<'a>(BTreeMap<&'a str, StartupTime>);
 
-/// A start-up time, and the number of pods that it is the mean of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StartupTime {
     pub(super) took: Millis,
@@ -48,10 +46,8 @@ fn typical(mut took: Vec<Millis>) -> Option<StartupTime> {
     let median = *took.get(took.len() / 2)?;
     took.retain(|one| one.abs_diff(median) <= (median / 2).max(SECOND));
     let count = took.len();
-    Some(StartupTime {
-        took: took.iter().sum::<Millis>() / u64::try_from(count).ok()?,
-        count,
-    })
+    let took = took.iter().sum::<Millis>() / u64::try_from(count).ok()?;
+    Some(StartupTime { took, count })
 }
 
 impl fmt::Display for StartupTime {

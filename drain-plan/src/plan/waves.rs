@@ -6,11 +6,9 @@ use crate::options::Tier;
 use nodelife_core::disruption::{BudgetRefusal, Budgets, EvictionDecision, ImplicitCounts, Limit};
 use nodelife_core::object::OwnerReference;
 
-/// How many pods a budget lets go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Allowance {
     pub(super) key: Limit,
-    /// How many now.
     pub(super) now: u32,
     /// How many once every pod is Ready again, at least 1.
     pub(super) steady: u32,
@@ -57,15 +55,12 @@ impl Allowance {
     }
 
     fn new(key: Limit, now: i32, steady: i32) -> Self {
-        Self {
-            key,
-            now: u32::try_from(now).unwrap_or(0),
-            steady: u32::try_from(steady).unwrap_or(0).max(1),
-        }
+        let now = u32::try_from(now).unwrap_or(0);
+        let steady = u32::try_from(steady).unwrap_or(0).max(1);
+        Self { key, now, steady }
     }
 }
 
-/// How many evictions were put into each round of each budget.
 #[derive(Default)]
 pub(super) struct Waves {
     rounds: BTreeMap<Limit, Round>,

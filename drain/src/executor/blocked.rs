@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nodelife_cluster::list::ListFilter;
-use nodelife_cluster::{ApiError, Cluster, listing};
+use nodelife_cluster::{ApiResult, Cluster, listing};
 use nodelife_core::disruption::{BudgetKey, BudgetRefusal};
 use nodelife_core::object::{Budget, LabelSelector, Pod};
 use nodelife_core::text::Str;
@@ -13,8 +13,7 @@ use tokio::task::JoinSet;
 use super::requests::scheduling_messages;
 use crate::shared_state::SharedState;
 
-/// The budgets that let nothing go, and the lists of their pods that are on their way; dropped,
-/// and so cancelled, with the drain.
+/// The budgets that let nothing go, and the lists of their pods; dropped, so cancelled, with the drain.
 #[derive(Default)]
 pub(super) struct BlockedBudgets {
     reported: BTreeSet<BudgetKey>,
@@ -25,9 +24,8 @@ pub(super) struct BlockedBudgets {
 
 pub(crate) type Unscheduled = BTreeMap<BudgetKey, (BudgetRefusal, String)>;
 
-pub(super) type Listed = (BudgetKey, Result<Arc<BudgetPods>, ApiError>);
+pub(super) type Listed = (BudgetKey, ApiResult<Arc<BudgetPods>>);
 
-/// The pods of a budget.
 #[derive(Debug, Default)]
 pub(crate) struct BudgetPods {
     pub(super) pods: Vec<Pod>,
@@ -35,7 +33,6 @@ pub(crate) struct BudgetPods {
     pub(super) pending: BTreeMap<Str, String>,
 }
 
-/// Of how many pods the scheduler's words are read.
 const MAX_PENDING: usize = 5;
 
 async fn pods_of(
@@ -43,7 +40,7 @@ async fn pods_of(
     process: &SharedState,
     budget: &BudgetKey,
     selector: String,
-) -> Result<Arc<BudgetPods>, ApiError> {
+) -> ApiResult<Arc<BudgetPods>> {
     let read = async {
         let filter = ListFilter {
             labels: Some(selector).filter(|selector| !selector.is_empty()),

@@ -13,8 +13,7 @@ use super::blocked::Listed;
 use crate::events::EventReason;
 use crate::sentences::warn_budgets_unreadable;
 
-/// How long a budget lets nothing go before that is reported: waves that follow each other are no
-/// trouble.
+/// How long a budget lets nothing go before that is reported: waves follow each other.
 const REPORT_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
 /// How many watches in a row may be answered that the credentials are not accepted.
@@ -24,12 +23,10 @@ const MAX_UNAUTHORIZED: u32 = 5;
 /// started forbids everything until its authorizer has read the roles.
 const LONG_FORBIDDEN: Duration = Duration::from_secs(4);
 
-/// How many of a budget's pods are named.
 const MAX_NAMED: usize = 5;
 
 impl Executor<'_> {
-    /// Has the node's events tell of budgets that let nothing go for too long, and asks, once for
-    /// each, which of its pods it lacks.
+    /// Has Events tell of budgets that let nothing go for too long, and asks once which pods each lacks.
     pub(super) fn report_blocked(&mut self, now: Timestamp) {
         if now < self.report_at {
             return;
@@ -98,8 +95,7 @@ impl Executor<'_> {
         ));
     }
 
-    /// Trouble that passes is reported and waited out; a right that is missing for long does not come
-    /// back.
+    /// Trouble that passes is reported and waited out; a right that is missing for long does not come back.
     pub(super) fn watch_failed(
         &mut self,
         (what, essential): (&str, bool),

@@ -13,6 +13,7 @@ impl Executor<'_> {
     pub(super) fn carry_out(&mut self, effect: Effect, now: Timestamp) -> anyhow::Result<()> {
         let cluster = self.cluster.clone();
         let method = self.request.settings.method();
+        let requests = &mut self.requests;
         match effect {
             Effect::Evict {
                 namespace,
@@ -22,8 +23,7 @@ impl Executor<'_> {
             } => {
                 let pod = (namespace, name, uid);
                 let turn = (Arc::clone(&self.request.process), budget);
-                self.requests
-                    .spawn(requests::send_removal(cluster, method, pod, turn));
+                requests.spawn(requests::send_removal(cluster, method, pod, turn));
             }
             Effect::Bypass {
                 namespace,
@@ -39,8 +39,7 @@ impl Executor<'_> {
                 let method = method.past_budgets(at_least);
                 let pod = (namespace, name, uid);
                 let turn = (Arc::clone(&self.request.process), None);
-                self.requests
-                    .spawn(requests::send_removal(cluster, method, pod, turn));
+                requests.spawn(requests::send_removal(cluster, method, pod, turn));
             }
             Effect::Count {
                 namespace,
@@ -52,25 +51,21 @@ impl Executor<'_> {
                     labels: Some(labels).filter(|labels| !labels.is_empty()),
                     ..ListFilter::in_namespace(&namespace)
                 };
-                self.requests
-                    .spawn(requests::count(cluster, filter, workload, groups));
+                requests.spawn(requests::count(cluster, filter, workload, groups));
             }
             Effect::Get {
                 namespace,
                 name,
                 uid,
             } => {
-                self.requests
-                    .spawn(requests::get_pod(cluster, namespace, name, uid));
+                requests.spawn(requests::get_pod(cluster, namespace, name, uid));
             }
             Effect::GetOwner { namespace, owner } => {
-                self.requests
-                    .spawn(requests::look_up_owner(cluster, namespace, owner));
+                requests.spawn(requests::look_up_owner(cluster, namespace, owner));
             }
             Effect::Confirm { node, request } => {
                 let filter = pod_filter(&node, self.view.namespace.as_deref());
-                self.requests
-                    .spawn(requests::confirm(cluster, node, filter, request));
+                requests.spawn(requests::confirm(cluster, node, filter, request));
             }
             Effect::Changed { uid } => {
                 if let Some(tracked) = self.machine.pod(&uid) {

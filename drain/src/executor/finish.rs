@@ -70,8 +70,7 @@ impl Executor<'_> {
         self.reporter.report(&report)
     }
 
-    /// At the end by `--timeout`, what is known of the pods may be old: the API server says whether
-    /// it is there.
+    /// At the end by `--timeout` what is known of the pods may be old: asks whether the API server is there.
     pub(super) async fn check_reachable(&mut self) {
         let ended = self.machine.stopped() == Some(StopReason::Deadline);
         if !ended || self.status() == DrainStatus::Done {
@@ -89,7 +88,6 @@ impl Executor<'_> {
         ));
     }
 
-    /// The end by an error under way.
     pub(super) fn fail(&mut self, error: &anyhow::Error) -> anyhow::Result<DrainStatus> {
         self.reporter.error(error);
         let status = match error.downcast_ref::<ApiError>() {
@@ -124,7 +122,6 @@ impl Executor<'_> {
         DrainEvent::GateEnded { node, passed }
     }
 
-    /// Names the right for want of which nothing was evicted from a node.
     fn warn_forbidden(&mut self, to_uncordon: &[Str]) {
         let (right, flags) = self.request.settings.method().permission();
         let are_named = self.machine.pods_are_named();

@@ -53,11 +53,9 @@ pub(crate) struct Executor<'a> {
     refusals: Refusals,
     view: ClusterView,
     reporter: &'a mut dyn Reporter,
-    /// Whether the report was given.
     reported: bool,
     identity: DrainIdentity,
     started_at: Timestamp,
-    /// The mark of this run on the nodes that it cordons.
     cordon_owner: CordonOwner,
     cordoned: Vec<Str>,
     /// Those that got the taint of a node that waits.
@@ -67,20 +65,16 @@ pub(crate) struct Executor<'a> {
     /// The requests that are on their way; dropped, and so cancelled, with the drain.
     requests: JoinSet<DrainEvent>,
     cordons: JoinSet<(Str, anyhow::Result<CordonOutcome>)>,
-    /// The status that the failed cordons give the drain.
     failed: DrainStatus,
     /// Answers in a row to watches that the credentials are not accepted.
     unauthorized: u32,
-    /// Whether it was reported that the nodes cannot be watched.
     nodes_forbidden: bool,
-    /// Whether each node is cordoned when its turn comes.
     cordon_each: bool,
     blocked: BlockedBudgets,
     /// When it is looked next for budgets that let nothing go for long.
     report_at: Timestamp,
     operators: OperatorReader,
     gates: Gates,
-    /// Events that the machine has not taken in yet.
     queue: Vec<DrainEvent>,
     pace: Pace,
 }
@@ -141,7 +135,6 @@ impl<'a> Executor<'a> {
         (executor, watches)
     }
 
-    /// Locks, cordons, evicts, waits.
     pub(crate) async fn run(
         mut self,
         watches: Watches,
@@ -194,13 +187,11 @@ impl<'a> Executor<'a> {
         ended
     }
 
-    /// Whether the cordon of a node, as it was before the drain, is this drain's: it is to come, or
-    /// came from an earlier process of the drain.
+    /// Whether the cordon of a node is this drain's: to come, or made by an earlier process of it.
     fn cordons(&self, node: &Node) -> bool {
         !node.spec.unschedulable || cordon::is_cordon_of(node, &self.cordon_owner)
     }
 
-    /// How long each of the last requests may take.
     fn final_timeout(&self) -> Duration {
         match self.request.end {
             Some(end) if end <= Instant::now() => FINAL_TIMEOUT,
@@ -342,7 +333,6 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    /// When something is due that no event brings.
     fn wake_at(&self, now: Timestamp) -> Option<Timestamp> {
         let (machine, reporter) = (self.machine.wake_at(now), self.reporter.wake_at(now));
         let all = [machine, Some(self.report_at), self.operators.due, reporter];
@@ -355,7 +345,6 @@ impl<'a> Executor<'a> {
         self.decide()
     }
 
-    /// Has the machine take in what has come, and does what it says.
     fn decide(&mut self) -> anyhow::Result<()> {
         let begun = Instant::now();
         let now = self.now();
@@ -375,7 +364,6 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    /// Tells the reporter how far the drain has come.
     fn show(&mut self, now: Timestamp, tell: impl FnOnce(&mut dyn Reporter, Progress<'_>)) {
         let progress = Progress {
             machine: &self.machine,
@@ -388,7 +376,6 @@ impl<'a> Executor<'a> {
         tell(self.reporter, progress);
     }
 
-    /// The effects of the events that have come.
     fn effects(&mut self, now: Timestamp) -> Vec<Effect> {
         let Some(shared) = self.request.shared.clone() else {
             return self.machine.step_all(self.queue.drain(..), now);

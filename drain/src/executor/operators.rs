@@ -9,7 +9,6 @@ use tokio::task::JoinSet;
 
 use crate::view::operators;
 
-/// How long a pod is blocked before its operator is asked.
 const ASK_AFTER: SignedDuration = SignedDuration::from_secs(5);
 
 /// How often: a switchover or a migration takes longer.

@@ -14,7 +14,6 @@ const ANSWERS: usize = 5;
 /// As `SHARE`, with this many answers.
 const SHARE_ANSWERED: u32 = 10;
 
-/// The longest that an event waits.
 const LONGEST: Duration = Duration::from_millis(200);
 
 /// When the next decision may be made: a few milliseconds after the last one where the pods are few.
@@ -22,12 +21,10 @@ const LONGEST: Duration = Duration::from_millis(200);
 pub(super) struct Pace {
     /// When the last one was made, and how long it took.
     last: Option<(Instant, Duration)>,
-    /// Requests that were answered since.
     answers: usize,
 }
 
 impl Pace {
-    /// A decision that was begun then is made.
     pub(super) fn decided(&mut self, begun: Instant) {
         let now = Instant::now();
         self.last = Some((now, now.duration_since(begun)));

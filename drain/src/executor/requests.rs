@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::request::Call;
-use nodelife_cluster::{ApiError, Cluster, listing, resource};
+use nodelife_cluster::{ApiError, ApiResult, Cluster, listing, resource};
 use nodelife_core::disruption::BudgetKey;
 use nodelife_core::object::{Meta, OwnerReference, Pod, WorkloadKind};
 use nodelife_core::text::Str;
@@ -30,8 +30,7 @@ pub(super) async fn send_removal(
     DrainEvent::Answered { uid, result }
 }
 
-/// Reads a pod. That it is gone is believed only of an answer that is the API server's
-/// own: a proxy on the way says 404 as well.
+/// Reads a pod. Only the API server's own 404 is believed: a proxy on the way says so as well.
 pub(super) async fn get_pod(cluster: Cluster, namespace: Str, name: Str, uid: Str) -> DrainEvent {
     let call = Call::get(resource::PODS.all().in_namespace(&namespace).named(&name));
     let found = match cluster.read(&call).await {
@@ -50,27 +49,20 @@ pub(super) async fn get_pod(cluster: Cluster, namespace: Str, name: Str, uid: St
     }
 }
 
-async fn list_pod(
-    cluster: &Cluster,
-    namespace: &Str,
-    name: &str,
-) -> Result<Option<Box<Pod>>, ApiError> {
+async fn list_pod(cluster: &Cluster, namespace: &Str, name: &str) -> ApiResult<Option<Box<Pod>>> {
     let filter = pod_filter(name, Some(namespace));
     let mut listed = cluster.items(&listing::PODS, &filter).await?;
     Ok(listed.pop().map(Box::new))
 }
 
-/// Whether a controller is still there.
 pub(super) async fn look_up_owner(
     cluster: Cluster,
     namespace: Str,
     owner: OwnerReference,
 ) -> DrainEvent {
     let presence = presence(&cluster, &namespace, &owner).await;
-    DrainEvent::Owner {
-        uid: owner.uid,
-        presence,
-    }
+    let uid = owner.uid;
+    DrainEvent::Owner { uid, presence }
 }
 
 async fn presence(cluster: &Cluster, namespace: &str, owner: &OwnerReference) -> Presence {
@@ -79,12 +71,7 @@ async fn presence(cluster: &Cluster, namespace: &str, owner: &OwnerReference) ->
         metadata: Meta,
     }
 
-    let listing = WorkloadKind::of(owner).and_then(|kind| {
-        listing::WORKLOADS
-            .iter()
-            .find(|listing| listing.kind == kind.as_str())
-    });
-    let Some(listing) = listing else {
+    let Some(listing) = WorkloadKind::of(owner).and_then(listing::workloads) else {
         return Presence::Unknown;
     };
     let target = listing.resource.all().in_namespace(namespace);
@@ -98,8 +85,7 @@ async fn presence(cluster: &Cluster, namespace: &str, owner: &OwnerReference) ->
 /// How many pods that wait for a node are reported with the scheduler's words.
 const MAX_PENDING_MESSAGES: usize = 3;
 
-/// Counts those of the selected pods that a workload has and that are Ready, and asks after those
-/// that wait for a node.
+/// Counts the selected pods of a workload that are Ready, and asks after those that wait for a node.
 pub(super) async fn count(
     cluster: Cluster,
     filter: ListFilter,
@@ -110,10 +96,8 @@ pub(super) async fn count(
     if let Err(error) = &count {
         tracing::debug!(?filter, %error, "failed to count pods");
     }
-    DrainEvent::Counted {
-        workload,
-        count: count.ok(),
-    }
+    let count = count.ok();
+    DrainEvent::Counted { workload, count }
 }
 
 async fn recount(
@@ -121,7 +105,7 @@ async fn recount(
     filter: &ListFilter,
     workload: &Str,
     groups: bool,
-) -> Result<ReplicaCount, ApiError> {
+) -> ApiResult<ReplicaCount> {
     let mut pods = cluster.items(&listing::PODS, filter).await?;
     pods.retain(|pod| {
         let controller = pod.metadata.controller();
@@ -145,8 +129,7 @@ async fn recount(
     })
 }
 
-/// How many groups of a `LeaderWorkerSet` have all of their pods Ready, as many as the largest, and how many
-/// there are.
+/// How many groups of a `LeaderWorkerSet` are as large as the largest and all Ready, and how many there are.
 fn count_groups(pods: &[Pod]) -> (usize, usize) {
     let mut groups: BTreeMap<Option<&Str>, Vec<bool>> = BTreeMap::new();
     for pod in pods {
@@ -182,7 +165,7 @@ pub(super) async fn scheduling_messages<'a>(
     cluster: &Cluster,
     pods: &'a [Pod],
     most: usize,
-) -> Result<Vec<(&'a Meta, String)>, ApiError> {
+) -> ApiResult<Vec<(&'a Meta, String)>> {
     let waits = |pod: &&Pod| pod.spec.node_name.is_empty() && pod.status.phase == "Pending";
     let mut messages = Vec::new();
     for Pod { metadata, .. } in pods.iter().filter(waits).take(most) {

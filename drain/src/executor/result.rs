@@ -8,11 +8,9 @@ use nodelife_drain_plan::{DrainMachine, Outcome, PodState, SkipReason, Tracked};
 use super::Executor;
 use crate::events::EventReason;
 
-/// How many pods that stay are named.
 const MAX_NAMED: usize = 5;
 
 impl Executor<'_> {
-    /// A node was found empty of all that had to go.
     pub(super) fn node_done(&mut self, node: &Str) {
         let (what, text) = of_node(node, &self.machine);
         self.reporter.note(format_args!("node/{node}: {text}"));
@@ -28,7 +26,6 @@ impl Executor<'_> {
     }
 }
 
-/// The result for the node's events, and the sentence.
 fn of_node(node: &str, machine: &DrainMachine) -> (EventReason, String) {
     let here = || machine.pods().filter(|t| t.pod.spec.node_name == node);
     let left = here().filter(|t| !t.is_done()).count();

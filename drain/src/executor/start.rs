@@ -1,5 +1,6 @@
 //! Start of a drain: cordons, and the initial state of the machine.
 
+use anyhow::Result;
 use futures::future::join_all;
 use nodelife_core::node_marks::DrainProgress;
 use nodelife_core::object::Node;
@@ -14,16 +15,14 @@ use crate::node::waiting::mark_waiting;
 use crate::reporter::DrainStatus;
 
 impl Executor<'_> {
-    /// Starts the machine with the pods that were read before the cordon.
-    pub(super) fn start_machine(&mut self) -> anyhow::Result<()> {
+    pub(super) fn start_machine(&mut self) -> Result<()> {
         let pods = std::mem::take(&mut self.view.pods).into_iter();
         let listed = pods.map(|(node, pods)| DrainEvent::Listed { node, pods });
         self.queue.extend(listed);
         self.decide()
     }
 
-    /// Cordons all nodes; or says on each that it waits for its turn.
-    pub(super) async fn cordon_nodes(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn cordon_nodes(&mut self) -> Result<()> {
         let nodes = self.view.nodes.clone();
         if self.cordon_each {
             // Before the first decision, which lets the first of them begin.
@@ -58,7 +57,6 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Cordons a node whose turn has come.
     pub(super) fn start_cordon(&mut self, node: Str) {
         let mut nodes = self.view.nodes.iter();
         let Some(known) = nodes.find(|known| known.metadata.name == node).cloned() else {
@@ -88,11 +86,7 @@ impl Executor<'_> {
         });
     }
 
-    pub(super) fn cordon_ended(
-        &mut self,
-        node: Str,
-        done: anyhow::Result<CordonOutcome>,
-    ) -> DrainEvent {
+    pub(super) fn cordon_ended(&mut self, node: Str, done: Result<CordonOutcome>) -> DrainEvent {
         match done {
             Ok(CordonOutcome::Cordoned { changed, version }) => {
                 self.node_cordoned(&node, changed);
@@ -111,7 +105,6 @@ impl Executor<'_> {
         }
     }
 
-    /// The drain of a node ended before the node was empty.
     pub(super) fn node_left(&mut self, node: &Str, loss: NodeLoss) {
         if loss == NodeLoss::CordonFailed {
             // That was reported.
@@ -129,7 +122,6 @@ impl Executor<'_> {
         }
     }
 
-    /// Says what the next node waits for.
     pub(super) fn print_turn(&mut self, effect: &Effect) {
         let text = match effect {
             Effect::Soaks { node } => format!("node/{node}: the next node waits for --soak"),
@@ -156,7 +148,6 @@ impl Executor<'_> {
         self.gates.start(&gate, node, drained);
     }
 
-    /// A node is cordoned: its pods are evicted from now on.
     fn node_cordoned(&mut self, node: &Str, changed: bool) {
         let already = if changed { "" } else { "already " };
         self.reporter

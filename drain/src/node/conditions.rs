@@ -15,7 +15,6 @@ use crate::reporter::Reporter;
 /// Writes conditions in the order in which they were given, without delaying the drain.
 pub(crate) struct Conditions {
     nodes: Vec<Node>,
-    /// The nodes that are said to be under way.
     begun: BTreeSet<Str>,
     changes: Option<UnboundedSender<(Node, DrainProgress)>>,
     /// The one task that writes; dropped, and so cancelled, with the drain.
@@ -53,8 +52,7 @@ impl Conditions {
         }
     }
 
-    /// Ends what is still said to be under way, and waits until all is written, no longer than
-    /// `timeout`. What was not allowed is said once.
+    /// Ends what is said to be under way, within `timeout`. What was not allowed is said once.
     pub(crate) async fn finish(&mut self, timeout: Duration, reporter: &mut dyn Reporter) {
         for node in self.begun.clone() {
             self.write(&node, DrainProgress::Stopped);

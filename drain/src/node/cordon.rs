@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use nodelife_cluster::node::NodePatch;
-use nodelife_cluster::{ApiError, Cluster, resource, retry_on_conflict};
+use nodelife_cluster::{ApiError, ApiResult, Cluster, resource, retry_on_conflict};
 use nodelife_core::node_marks::{CORDONED_BY, CordonOwner, NodeMarks, without_waiting_taint};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
@@ -28,12 +28,10 @@ pub(crate) fn is_cordon_of(node: &Node, cordon_owner: &CordonOwner) -> bool {
     node.spec.unschedulable && CordonOwner::of(node).is_some_and(|owner| owner == *cordon_owner)
 }
 
-/// The result of an attempt to cordon a node.
 pub(crate) enum CordonOutcome {
     Cordoned {
         /// Whether it was schedulable before.
         changed: bool,
-        /// The resource version in which it is cordoned.
         version: Str,
     },
     /// The node is not there; another may have its name.
@@ -89,7 +87,7 @@ async fn write_shown(
     known: &Node,
     shown: Node,
     cordon_owner: &CordonOwner,
-) -> Result<Option<Written>, ApiError> {
+) -> ApiResult<Option<Written>> {
     if shown.metadata.uid != known.metadata.uid || without_waiting_taint(&shown).is_some() {
         return Ok(None);
     }
@@ -109,13 +107,12 @@ async fn write_shown(
     }
 }
 
-/// Reads a node and cordons it.
 async fn write(
     cluster: &Cluster,
     known: &Node,
     cordon_owner: &CordonOwner,
     excludes: bool,
-) -> Result<Written, ApiError> {
+) -> ApiResult<Written> {
     let name = &known.metadata.name;
     let found: Option<Node> = cluster.get(resource::NODES.all().named(name)).await?;
     let node = match found {

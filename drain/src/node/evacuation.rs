@@ -7,7 +7,7 @@
 use http::Method;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::{Resource, Target};
-use nodelife_cluster::{ApiError, Cluster};
+use nodelife_cluster::{ApiError, ApiResult, Cluster};
 use serde_json::{Value, json};
 
 use crate::reporter::Reporter;
@@ -46,12 +46,7 @@ pub(crate) async fn cancel(cluster: &Cluster, node: &str, reporter: &mut dyn Rep
     }
 }
 
-async fn cancel_one(
-    cluster: &Cluster,
-    namespace: &str,
-    name: &str,
-    node: &str,
-) -> Result<(), ApiError> {
+async fn cancel_one(cluster: &Cluster, namespace: &str, name: &str, node: &str) -> ApiResult<()> {
     let target = SUBRESOURCES.all().in_namespace(namespace).named(name);
     let target = target.at("evacuate/cancel");
     let cancel = Call::on(Method::PUT, "update", target);
@@ -74,7 +69,7 @@ async fn cancel_one(
 }
 
 /// The deletion of a migration that runs aborts it.
-async fn delete(cluster: &Cluster, migration: Target) -> Result<(), ApiError> {
+async fn delete(cluster: &Cluster, migration: Target) -> ApiResult<()> {
     match cluster
         .call(&Call::on(Method::DELETE, "delete", migration))
         .await

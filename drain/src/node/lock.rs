@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, Result, bail};
 use jiff::SignedDuration;
-use nodelife_cluster::{ApiError, Cluster};
+use nodelife_cluster::{ApiError, ApiResult, Cluster};
 use nodelife_core::node_marks::{Claim, LOCK_LEASE, LOCK_NAMESPACE, Lock};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
@@ -19,8 +19,7 @@ use crate::reporter::{DrainStatus, Reporter};
 /// How often it is tried to take the lock while the Leases change under the request.
 const MAX_ATTEMPTS: usize = 5;
 
-/// How many nodes are written at the same time: cordoned or given back. As many as evictions that may
-/// be on their way.
+/// How many nodes are written at the same time, cordoned or given back: as many as evictions.
 pub(crate) const MAX_WRITES: usize = 50;
 
 /// How long giving the lock back may take: it passes on by itself as well.
@@ -59,12 +58,11 @@ impl DrainLock {
         }
     }
 
-    /// Locks the nodes, all or none; the status to end with if another drain holds one, or a right is
-    /// missing.
+    /// Locks the nodes, all or none; the status to end with if that fails for another drain or a right.
     pub(crate) async fn acquire(
         &mut self,
         reporter: &mut dyn Reporter,
-    ) -> anyhow::Result<Option<DrainStatus>> {
+    ) -> Result<Option<DrainStatus>> {
         if self.nodes.is_empty() {
             return Ok(None);
         }
@@ -86,10 +84,7 @@ impl DrainLock {
         Ok(Some(DrainStatus::Impossible))
     }
 
-    async fn try_acquire(
-        &mut self,
-        reporter: &mut dyn Reporter,
-    ) -> anyhow::Result<Option<DrainStatus>> {
+    async fn try_acquire(&mut self, reporter: &mut dyn Reporter) -> Result<Option<DrainStatus>> {
         // What is held is then said without a write.
         if let Some(status) = self.check(reporter).await? {
             return Ok(Some(status));
@@ -130,7 +125,7 @@ impl DrainLock {
         bail!("gave up after {MAX_ATTEMPTS} attempts: other drains kept asking for the same nodes")
     }
 
-    async fn create(&mut self, reporter: &mut dyn Reporter) -> anyhow::Result<Lock> {
+    async fn create(&mut self, reporter: &mut dyn Reporter) -> Result<Lock> {
         self.is_asked = true;
         for _ in 0..MAX_ATTEMPTS {
             let (name, holder) = (&self.name, &self.holder);
@@ -170,7 +165,7 @@ impl DrainLock {
     pub(crate) async fn check(
         &self,
         reporter: &mut dyn Reporter,
-    ) -> Result<Option<DrainStatus>, ApiError> {
+    ) -> ApiResult<Option<DrainStatus>> {
         let locks = self.cluster.drain_locks().await?;
         let theirs = locks.iter();
         let theirs: Vec<&Lock> = theirs
@@ -179,7 +174,6 @@ impl DrainLock {
         Ok(self.print_refusal(&theirs, reporter))
     }
 
-    /// Whether it is the lock of another drain, which is alive, on one of the nodes.
     fn is_other(&self, lock: &Lock) -> bool {
         let now = self.cluster.clock().now();
         lock.name != self.name && lock.shares_nodes(&self.nodes) && !lock.has_expired(now)
@@ -235,7 +229,6 @@ impl DrainLock {
         }
     }
 
-    /// Who has the nodes now.
     async fn lost(&self) -> String {
         let locks = self.cluster.drain_locks().await.unwrap_or_default();
         let now = self.cluster.clock().now();

@@ -1,7 +1,7 @@
 //! `--undo`: uncordons nodes that a drain has cordoned.
 
 use nodelife_cluster::node::NodePatch;
-use nodelife_cluster::{ApiError, Cluster, retry_on_conflict};
+use nodelife_cluster::{ApiError, ApiResult, Cluster, retry_on_conflict};
 use nodelife_core::node_marks::{
     CORDONED_BY, ConditionChange, CordonOwner, NodeMarks, UncordonDecision, without_waiting_taint,
 };
@@ -15,22 +15,17 @@ use crate::reporter::{DrainStatus, Reporter};
 
 #[derive(Clone, Debug)]
 pub struct UndoSettings {
-    /// Who takes it back.
     pub identity: DrainIdentity,
     /// Whether only the cordons of the same identity are taken back, or those of all drains.
     pub own_only: bool,
     /// Dry run: report the change, do not make it.
     pub dry_run: bool,
-    /// Whether to take over from a drain that is at work on the nodes.
     pub break_lock: bool,
 }
 
 /// Takes back what drains did to these nodes: cordons, taints and conditions.
 /// Does nothing under another drain that is at work on one of them.
-///
-/// # Errors
-///
-/// The lock could not be taken. A node that cannot be uncordoned is reported, and the status says so.
+/// Fails if the lock cannot be taken. A node that cannot be uncordoned is reported, and the status says so.
 pub async fn undo_drain(
     cluster: &Cluster,
     nodes: &[Node],
@@ -110,7 +105,7 @@ async fn one(
     name: &Str,
     run: Option<&CordonOwner>,
     dry: bool,
-) -> Result<UncordonDecision, ApiError> {
+) -> ApiResult<UncordonDecision> {
     let (node, writer) = cluster.node_and_cordoner(name).await?;
     let undo = nodelife_core::node_marks::uncordon_decision(&node, writer.as_deref(), run);
     let ours = matches!(

@@ -12,14 +12,12 @@ use super::lock::MAX_WRITES;
 /// The taints that a node is to have; none if nothing changes.
 type Change = fn(&Node) -> Option<Vec<Taint>>;
 
-/// Says on these nodes, as they were read, that they wait for their turn.
 pub(crate) async fn mark_waiting(cluster: &Cluster, nodes: &[Node]) {
     let nodes = nodes.iter();
     let nodes = nodes.map(|node| (node.metadata.name.clone(), Some(node.clone())));
     write_all(cluster, nodes.collect(), with_waiting_taint).await;
 }
 
-/// Takes off these nodes that they wait.
 pub(crate) async fn forget_waiting(cluster: &Cluster, nodes: &[Str]) {
     let nodes = nodes.iter().map(|name| (name.clone(), None));
     write_all(cluster, nodes.collect(), without_waiting_taint).await;

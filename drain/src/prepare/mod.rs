@@ -31,10 +31,7 @@ pub use pods::{PodSettings, prepare_pods};
 pub use rights::is_forbidden;
 
 /// Reads the cluster, plans and refuses.
-///
-/// # Errors
-///
-/// The cluster could not be read, or a node is not there. [`is_forbidden`] tells a missing right.
+/// Fails if the cluster cannot be read or a node is not there. [`is_forbidden`] tells a missing right.
 pub async fn prepare(
     cluster: &Cluster,
     request: &DrainRequest,
@@ -103,12 +100,12 @@ pub async fn prepare(
     if request.settings.wait_ready {
         warn_uncounted(&view, &plan, reporter);
     }
-    watches.follow_nodes(cluster, &view.nodes);
+    watches.follow_nodes(&view.nodes);
     if request.max_unavailable.is_some() {
-        watches.follow_nodes(cluster, &view.excluded);
+        watches.follow_nodes(&view.excluded);
     }
     let claims = if request.settings.wait_volumes {
-        watches.follow_attachments(cluster);
+        watches.follow_attachments();
         view.claims(cluster).await?
     } else {
         BTreeMap::new()
@@ -125,7 +122,6 @@ pub async fn prepare(
     })))
 }
 
-/// Plans from a snapshot, and refuses.
 pub fn plan_snapshot(
     snapshot: Snapshot,
     request: &DrainRequest,
@@ -148,8 +144,7 @@ pub fn plan_snapshot(
     })
 }
 
-/// A plan with the status that its drain would have as things are: it leaves pods that cannot be evicted,
-/// or waits for them.
+/// A plan with the status that its drain would have: pods that cannot be evicted are left or waited for.
 fn planned(request: &DrainRequest, status: DrainStatus, plan: DrainPlan) -> Prepared {
     let settings = &request.settings;
     let left = plan.with(Action::Impossible).next();
@@ -158,10 +153,8 @@ fn planned(request: &DrainRequest, status: DrainStatus, plan: DrainPlan) -> Prep
         OnImpossible::Partial | OnImpossible::Refuse => DrainStatus::Impossible,
     });
     let status = status.and(left).and(blocked(&plan, &settings.bypass_pdb));
-    Prepared::Planned {
-        status,
-        plan: Box::new(plan),
-    }
+    let plan = Box::new(plan);
+    Prepared::Planned { status, plan }
 }
 
 /// What budgets give a drain that allow nothing now, and are not bypassed.

@@ -144,7 +144,6 @@ impl DrainRequest {
         view.plan(&machine.policy, implicit, &options, context)
     }
 
-    /// The options of the state machine.
     pub(crate) fn machine(
         &self,
         plan: &DrainPlan,
@@ -178,7 +177,6 @@ fn signed(duration: Duration) -> Option<SignedDuration> {
     SignedDuration::try_from(duration).ok()
 }
 
-/// The end by the API server's clock.
 fn deadline(end: Option<Instant>, cluster: &Cluster) -> Option<Timestamp> {
     let left = end?.saturating_duration_since(Instant::now());
     let left = SignedDuration::try_from(left).ok()?;

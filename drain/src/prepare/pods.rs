@@ -19,20 +19,15 @@ use crate::surge::Surges;
 use crate::view::ClusterView;
 use crate::view::watches::Watches;
 
-/// Which pods to evict, and how.
 #[derive(Clone, Debug, Default)]
 pub struct PodSettings {
     pub namespace: String,
     pub names: Vec<Str>,
-    /// How they are removed.
     pub method: RemovalMethod,
-    /// Whether to plan and change nothing.
     pub dry_run: bool,
-    /// When it ends at the latest.
     pub end: Option<Instant>,
 }
 
-/// Reads the pods, plans and refuses.
 pub async fn prepare_pods(
     cluster: &Cluster,
     settings: &PodSettings,
@@ -101,7 +96,6 @@ pub async fn prepare_pods(
     })))
 }
 
-/// Says which pods cannot be evicted, and the status to end with.
 fn refuse(plan: &DrainPlan, reporter: &mut dyn Reporter) -> DrainStatus {
     let goes = |action| matches!(action, Action::Evict | Action::Wait);
     let mut status = DrainStatus::Done;

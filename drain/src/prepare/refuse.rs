@@ -76,7 +76,6 @@ pub(super) fn refuse(
     (plan.refuse(&refused, rest), refusals)
 }
 
-/// Names of nodes, the first ones of many.
 fn first_nodes(nodes: &[Str]) -> String {
     const SHOWN: usize = 10;
     format::first(SHOWN, nodes)

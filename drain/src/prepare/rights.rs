@@ -96,7 +96,6 @@ pub(super) async fn forbidden_namespace(
     None
 }
 
-/// Whether a right is missing that a drain cannot do without.
 pub fn is_forbidden(error: &anyhow::Error) -> bool {
     let api = match error.downcast_ref::<ConnectError>() {
         Some(ConnectError::Api(error)) => Some(error),

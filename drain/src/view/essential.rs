@@ -1,5 +1,4 @@
-//! Pods that the cluster, or this drain itself, cannot do without: they go last, and the plan says
-//! why.
+//! Pods that the cluster or this drain cannot do without: they go last, and the plan says why.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +12,6 @@ use serde_json::Value;
 
 use super::{ClusterView, text, values};
 
-/// Labels of the pods of the cluster's network that are no DaemonSet's.
 const NETWORK: [(&str, &str, &str); 4] = [
     ("k8s-app", "kube-dns", "DNS"),
     ("k8s-app", "calico-typha", "Calico (Typha)"),
@@ -21,7 +19,6 @@ const NETWORK: [(&str, &str, &str); 4] = [
     ("app", "ovn-central", "Kube-OVN (database)"),
 ];
 
-/// Labels, or their domains, of pods that serve volumes.
 const STORAGE: [&str; 3] = ["longhorn.io", "rook_cluster", "s3.csi.aws.com"];
 
 /// Why pods of the drained nodes go last, by UID. What may not be read is left out.
@@ -106,7 +103,6 @@ fn all_of(last: &[Str], noun: &str) -> String {
     }
 }
 
-/// A webhook, and the requests that it sees.
 fn describe(webhook: &Value) -> String {
     let texts =
         |rule: &Value, field: &str| join(values(rule, field).filter_map(Value::as_str), "/");

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nodelife_cluster::list::ListFilter;
-use nodelife_cluster::{ApiError, Cluster, listing};
+use nodelife_cluster::{ApiError, ApiResult, Cluster, listing};
 use nodelife_core::disruption::{
     AT_PRESENT_SCALE, Autoscalers, BudgetRefusal, Budgets, EvictionDecision, ImplicitBudget,
     decide, keeps_replicas,
@@ -39,20 +39,16 @@ use watches::Watches;
 pub(crate) struct ClusterView {
     /// The nodes that are to be drained, in order.
     pub(crate) nodes: Vec<Node>,
-    /// Those that were taken out of the drain.
     pub(crate) excluded: Vec<Node>,
     /// The namespace of the pods where these are named, and no nodes.
     pub(crate) namespace: Option<Str>,
     /// By their nodes, or by their own names.
     pub(crate) pods: BTreeMap<Str, Vec<Pod>>,
-    /// All budgets, and the controllers of the pods.
     pub(crate) store: Store,
-    /// Why the budgets may not be seen, where that is so.
     pub(crate) budgets_unreadable: Option<String>,
     /// The kinds of controllers that keep replicas and whose objects may not be watched.
     unwatched: Vec<WorkloadKind>,
-    /// Namespaces whose budgets allow nothing: what such a budget can allow at best is judged by all
-    /// their pods.
+    /// Namespaces whose budgets allow nothing: what they allow at best is judged by all their pods.
     exhausted: BTreeSet<Str>,
     /// Those pods, where `objects` does not have them.
     budget_pods: Vec<Arc<Vec<Pod>>>,
@@ -110,7 +106,6 @@ impl ClusterView {
         Ok(view)
     }
 
-    /// Reads what the budgets of the pods go by, and their controllers.
     async fn load_rest(
         &mut self,
         cluster: &Cluster,
@@ -134,7 +129,6 @@ impl ClusterView {
         self.load_workloads(cluster, watches, reporter).await
     }
 
-    /// Reads what may change the scales by which budgets are judged.
     async fn load_autoscalers(&mut self, cluster: &Cluster, reporter: &mut dyn Reporter) {
         let filter = in_namespaces(&self.exhausted);
         match cluster.items(&listing::AUTOSCALERS, &filter).await {
@@ -143,7 +137,6 @@ impl ClusterView {
         }
     }
 
-    /// The scene that a snapshot holds.
     pub(crate) fn of(mut snapshot: Snapshot, nodes: Vec<Node>) -> Self {
         let namespace = |pod: &Pod| pod.metadata.namespace.clone();
         snapshot.pods.sort_by_cached_key(namespace);
@@ -210,7 +203,7 @@ impl ClusterView {
         Ok(objects)
     }
 
-    async fn list(&mut self, cluster: &Cluster) -> Result<(), ApiError> {
+    async fn list(&mut self, cluster: &Cluster) -> ApiResult<()> {
         for node in &self.nodes {
             let name = node.metadata.name.clone();
             let filter = ListFilter::on_node(&name);
@@ -238,8 +231,7 @@ impl ClusterView {
         })
     }
 
-    /// The controllers of pods that go of which nobody here knows how many replicas they want: those
-    /// of operators.
+    /// The controllers of pods that go, and want nobody here knows how many replicas: those of operators.
     pub(crate) fn uncounted_controllers(&self, plan: &DrainPlan) -> BTreeSet<String> {
         let leaving = plan.with(Action::Evict).chain(plan.with(Action::Delete));
         let leaving: BTreeSet<&str> = leaving.map(|pod| &*pod.uid).collect();
@@ -255,7 +247,6 @@ impl ClusterView {
             .collect()
     }
 
-    /// Takes nodes out of the drain.
     pub(crate) fn exclude(&mut self, nodes: &[Str]) {
         let is_out = |node: &Node| nodes.contains(&node.metadata.name);
         let (out, kept): (Vec<Node>, _) = std::mem::take(&mut self.nodes)
@@ -272,11 +263,7 @@ impl ClusterView {
         self.pods.values().flatten()
     }
 
-    /// The claim that each volume is bound to.
-    pub(crate) async fn claims(
-        &self,
-        cluster: &Cluster,
-    ) -> Result<BTreeMap<Str, (Str, Str)>, ApiError> {
+    pub(crate) async fn claims(&self, cluster: &Cluster) -> ApiResult<BTreeMap<Str, (Str, Str)>> {
         if let Some(objects) = &self.objects {
             return Ok(claims(&objects.volumes));
         }
@@ -284,7 +271,6 @@ impl ClusterView {
         Ok(claims(&cluster.items(&listing::VOLUMES, &all).await?))
     }
 
-    /// The zone of each node that has one.
     pub(crate) fn zones(&self) -> BTreeMap<Str, Str> {
         self.nodes
             .iter()
@@ -305,7 +291,6 @@ impl ClusterView {
         others.place(pod).err().map(|nowhere| nowhere.to_string())
     }
 
-    /// Namespaces of pods whose budget allows nothing now.
     fn exhausted_namespaces(&self) -> BTreeSet<Str> {
         self.all_pods()
             .filter(|pod| {
@@ -342,17 +327,14 @@ impl ClusterView {
             namespaces.entry(kind).or_default().insert(namespace);
         }
         for (kind, namespaces) in namespaces {
-            let Some(listing) = listing::WORKLOADS
-                .iter()
-                .find(|listing| listing.kind == kind.as_str())
-            else {
+            let Some(listing) = listing::workloads(kind) else {
                 continue;
             };
             let filter = in_namespaces(&namespaces);
             let met = match watches.as_deref_mut() {
                 // How many of its pods are Ready is followed through the drain.
                 Some(watches) if keeps_replicas(kind) => {
-                    watches.follow(cluster, kind, listing, filter);
+                    watches.follow(kind, listing, filter);
                     self.wait_for_kind(watches, kind).await?
                 }
                 _ => cluster
@@ -376,7 +358,6 @@ impl ClusterView {
         Ok(())
     }
 
-    /// What plans are made from, beside the pods of the nodes.
     pub(crate) fn plan_context(&self) -> Option<PlanContext<'_>> {
         Some(self.objects.as_ref()?.plan_context())
     }
@@ -411,7 +392,6 @@ impl ClusterView {
         )
     }
 
-    /// The pods of the drain, and those by which its budgets are judged.
     fn judged_pods(&self) -> impl Iterator<Item = &Pod> {
         // A budget may have come to allow nothing since the others were read.
         let exhausted = self.exhausted_namespaces();
@@ -421,7 +401,6 @@ impl ClusterView {
         self.all_pods().chain(others).chain(read)
     }
 
-    /// Lets go of what only a plan needs.
     pub(crate) fn forget_others(&mut self) {
         self.objects = None;
         self.budget_pods = Vec::new();
@@ -445,7 +424,6 @@ fn in_namespaces(namespaces: &BTreeSet<Str>) -> ListFilter {
     }
 }
 
-/// The objects in a list of an object that has no type here.
 pub(crate) fn values<'a>(
     object: &'a Value,
     field: &str,
@@ -454,7 +432,6 @@ pub(crate) fn values<'a>(
     values.into_iter().flatten()
 }
 
-/// The text at this JSON pointer, or none.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     let text = object.pointer(pointer).and_then(Value::as_str);
     text.unwrap_or_default()

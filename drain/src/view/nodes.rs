@@ -1,6 +1,6 @@
 //! Selection of the nodes to drain.
 
-use anyhow::bail;
+use anyhow::{Result, bail};
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::{ApiError, Cluster, listing, resource};
 use nodelife_core::format;
@@ -9,7 +9,6 @@ use nodelife_core::text::Str;
 
 use crate::settings::NodeSelection;
 
-/// The nodes of a drain, and all others as far as they may be read.
 #[derive(Debug)]
 pub struct SelectedNodes {
     /// Those that are to be drained, in this order.
@@ -18,11 +17,7 @@ pub struct SelectedNodes {
     pub all: Option<Vec<Node>>,
 }
 
-/// The nodes of a drain, in this order.
-pub async fn select_nodes(
-    cluster: &Cluster,
-    selection: &NodeSelection,
-) -> anyhow::Result<SelectedNodes> {
+pub async fn select_nodes(cluster: &Cluster, selection: &NodeSelection) -> Result<SelectedNodes> {
     let selected = select(cluster, selection).await;
     selected.map_err(|error| match error.downcast::<ApiError>() {
         Ok(error) => cluster.connect_error(error).into(),
@@ -30,7 +25,7 @@ pub async fn select_nodes(
     })
 }
 
-async fn select(cluster: &Cluster, selection: &NodeSelection) -> anyhow::Result<SelectedNodes> {
+async fn select(cluster: &Cluster, selection: &NodeSelection) -> Result<SelectedNodes> {
     let all = ListFilter::default();
     let listed = cluster.items(&listing::NODES, &all).await;
     let (nodes, all) = match (listed, selection) {
@@ -44,8 +39,7 @@ async fn select(cluster: &Cluster, selection: &NodeSelection) -> anyhow::Result<
     Ok(SelectedNodes { nodes, all })
 }
 
-/// The nodes that are selected, out of all.
-pub(crate) fn select_from(all: &[Node], selection: &NodeSelection) -> anyhow::Result<Vec<Node>> {
+pub(crate) fn select_from(all: &[Node], selection: &NodeSelection) -> Result<Vec<Node>> {
     let names = match selection {
         NodeSelection::Named(names) => names,
         NodeSelection::Matching(selector) => {
@@ -73,7 +67,7 @@ pub(crate) fn select_from(all: &[Node], selection: &NodeSelection) -> anyhow::Re
     names.iter().map(find).collect()
 }
 
-async fn get(cluster: &Cluster, names: &[Str]) -> anyhow::Result<Vec<Node>> {
+async fn get(cluster: &Cluster, names: &[Str]) -> Result<Vec<Node>> {
     let mut nodes = Vec::with_capacity(names.len());
     let mut missing = Vec::new();
     for name in names {

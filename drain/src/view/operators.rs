@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::resource::Resource;
-use nodelife_cluster::{ApiError, Cluster, listing};
+use nodelife_cluster::{ApiResult, Cluster, listing};
 use nodelife_core::object::{Node, Pod};
 use nodelife_core::operator::{OperatorObjects, OperatorResource, Sources, is_guarded};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The pods of all namespaces and the nodes, if they are read already.
 pub(crate) type Known<'a> = Option<(&'a [Pod], &'a [Node])>;
 
 #[derive(Deserialize)]
@@ -19,8 +18,7 @@ struct List {
     items: Vec<Value>,
 }
 
-/// Reads what tells how the operators of some pods act. What cannot be read is left out: then
-/// nothing is claimed about those pods.
+/// Reads how the operators of some pods act. Where it cannot, nothing is claimed about those pods.
 pub(crate) async fn read(
     cluster: &Cluster,
     sources: &Sources,
@@ -57,7 +55,6 @@ pub(crate) async fn read(
     objects
 }
 
-/// The pods of the namespaces, and the nodes, as far as they may be read.
 async fn around(cluster: &Cluster, sources: &Sources) -> (Vec<Pod>, Option<Vec<Node>>) {
     let mut pods = Vec::new();
     let namespaces = sources.iter().map(|(_, namespace)| namespace.as_str());
@@ -76,7 +73,7 @@ async fn read_one(
     cluster: &Cluster,
     resource: OperatorResource,
     namespace: &str,
-) -> Result<Option<Vec<Value>>, ApiError> {
+) -> ApiResult<Option<Vec<Value>>> {
     for version in resource.versions {
         let mut target = Resource::grouped(resource.group, version, resource.plural).all();
         if !namespace.is_empty() {

@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 
 use futures::future::{Either, select};
 use nodelife_cluster::list::ListFilter;
-use nodelife_cluster::{ApiError, Cluster, listing};
+use nodelife_cluster::{ApiResult, Cluster, listing};
 use nodelife_core::object::{Node, PersistentVolume, Pod};
 use nodelife_core::text::Str;
 use nodelife_drain_plan::PlanContext;
 use tokio::sync::oneshot;
 
-/// A cluster of more pods is not read for the sake of a plan: twenty pages of a list cost
-/// about as much as a drain's own requests.
+/// Larger clusters are not read for a plan: 20 pages of a list cost as much as a drain's requests.
 const MAX_PODS: u64 = 10_000;
 
 #[derive(Default)]
@@ -64,7 +63,6 @@ impl<K: Ord, V> Shared<K, V> {
     }
 }
 
-/// The pods of the cluster, or of a namespace.
 pub(crate) type SharedPods = Shared<Option<Str>, Vec<Pod>>;
 
 impl SharedPods {
@@ -74,12 +72,7 @@ impl SharedPods {
         self.share(None, list_all_pods(cluster)).await
     }
 
-    /// The pods of a namespace.
-    pub(crate) async fn of(
-        &self,
-        cluster: &Cluster,
-        namespace: &Str,
-    ) -> Result<Arc<Vec<Pod>>, ApiError> {
+    pub(crate) async fn of(&self, cluster: &Cluster, namespace: &Str) -> ApiResult<Arc<Vec<Pod>>> {
         let filter = ListFilter::in_namespace(namespace);
         let list = cluster.items(&listing::PODS, &filter);
         self.share(Some(namespace.clone()), list).await

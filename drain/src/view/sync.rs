@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nodelife_cluster::ApiError;
+use nodelife_cluster::{ApiError, ApiResult};
 use nodelife_core::object::WorkloadKind;
 use nodelife_drain_plan::DrainEvent;
 
@@ -37,7 +37,6 @@ impl ClusterView {
         Ok(())
     }
 
-    /// Takes in what a watch showed after the first lists.
     pub(crate) fn take_in(&mut self, event: WatchEvent) {
         match event {
             WatchEvent::Event(event) => {
@@ -81,12 +80,11 @@ impl ClusterView {
         false
     }
 
-    /// Waits for the first list of the controllers of this kind.
     pub(super) async fn wait_for_kind(
         &mut self,
         watches: &mut Watches,
         wanted: WorkloadKind,
-    ) -> anyhow::Result<Result<(), ApiError>> {
+    ) -> anyhow::Result<ApiResult<()>> {
         let deadline = SyncDeadline::new();
         loop {
             match watches.next().await {
@@ -132,7 +130,6 @@ impl SyncDeadline {
         Self(Instant::now() + Duration::from_secs(30))
     }
 
-    /// Whether this trouble may still pass.
     fn tolerates(&self, error: &ApiError) -> bool {
         error.is_transient() && Instant::now() < self.0
     }

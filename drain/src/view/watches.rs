@@ -18,15 +18,12 @@ use nodelife_drain_plan::DrainEvent;
 use crate::shared_state::SharedState;
 
 pub(crate) enum WatchEvent {
-    /// Something for the machine.
     Event(DrainEvent),
     /// The right to see budgets is missing; the watch goes on trying.
     BudgetsForbidden(ApiError),
     /// The right to watch nodes is missing; the watch goes on trying.
     NodesForbidden(ApiError),
-    /// A watch has trouble and tries again by itself.
     Failed {
-        /// The resource that is not seen meanwhile.
         what: String,
         /// Whether the drain cannot do without.
         essential: bool,
@@ -36,8 +33,7 @@ pub(crate) enum WatchEvent {
     },
 }
 
-/// Of more nodes the API server is not asked one by one: it has each change of a node go to every
-/// watch of nodes, whatever their names.
+/// More nodes are not asked for one by one: each change of a node goes to every watch of nodes.
 const MAX_NAMED: usize = 10;
 
 /// How many times as many nodes as are drained the cluster may have, for all its pods to be watched.
@@ -45,6 +41,7 @@ const MAX_OTHERS: usize = 4;
 
 /// Watches on the pods of the nodes, one on all budgets, and others where they matter.
 pub(crate) struct Watches {
+    cluster: Cluster,
     streams: SelectAll<BoxStream<'static, WatchEvent>>,
     /// Follows what other drains follow, too.
     process: Arc<SharedState>,
@@ -58,24 +55,25 @@ impl Watches {
         nodes: &[Str],
         all: Option<usize>,
     ) -> Self {
-        let mut watches = Self::new(process);
+        let mut watches = Self::new(cluster, process);
         let most = nodes.len().saturating_mul(MAX_OTHERS);
         if nodes.len() > MAX_NAMED && all.is_some_and(|all| all <= most) {
             let what = format!("the pods of {} nodes", nodes.len());
-            watches.follow_pods(cluster, nodes, (ListFilter::default(), what));
+            watches.follow_pods(nodes, (ListFilter::default(), what));
         } else {
             for node in nodes {
                 let what = format!("the pods of node {node}");
                 let of_node = (ListFilter::on_node(node), what);
-                watches.follow_pods(cluster, slice::from_ref(node), of_node);
+                watches.follow_pods(slice::from_ref(node), of_node);
             }
         }
-        watches.follow_budgets(cluster, None);
+        watches.follow_budgets(None);
         watches
     }
 
-    fn new(process: &Arc<SharedState>) -> Self {
+    fn new(cluster: &Cluster, process: &Arc<SharedState>) -> Self {
         Self {
+            cluster: cluster.clone(),
             streams: SelectAll::new(),
             process: Arc::clone(process),
         }
@@ -86,14 +84,13 @@ impl Watches {
         nodes.len() <= MAX_NAMED
     }
 
-    /// Watches pods by their names.
     pub(crate) fn of_pods(
         cluster: &Cluster,
         process: &Arc<SharedState>,
         pods: &[Str],
         namespace: &str,
     ) -> Self {
-        let mut watches = Self::new(process);
+        let mut watches = Self::new(cluster, process);
         for pod in pods {
             let name = pod.clone();
             watches.streams.push(events(
@@ -109,24 +106,19 @@ impl Watches {
                 |pod| Some(DrainEvent::PodGone(pod.metadata.uid)),
             ));
         }
-        watches.follow_budgets(cluster, Some(namespace));
+        watches.follow_budgets(Some(namespace));
         watches
     }
 
     /// Watches those of the selected pods that are on these nodes.
-    fn follow_pods(
-        &mut self,
-        cluster: &Cluster,
-        nodes: &[Str],
-        (filter, what): (ListFilter, String),
-    ) {
+    fn follow_pods(&mut self, nodes: &[Str], (filter, what): (ListFilter, String)) {
         let nodes: Arc<BTreeSet<Str>> = Arc::new(nodes.iter().cloned().collect());
         let of = Arc::clone(&nodes);
         let is_on_them = move |pod: &Pod| of.contains(&pod.spec.node_name);
         let is_gone_from_them = is_on_them.clone();
         let of = Arc::clone(&nodes);
         self.streams.push(events(
-            cluster.watch(&listing::PODS, filter).into_stream(),
+            self.cluster.watch(&listing::PODS, filter).into_stream(),
             (what, true, move |node: &Str| {
                 node.is_empty() || of.contains(node)
             }),
@@ -151,11 +143,11 @@ impl Watches {
         ));
     }
 
-    fn follow_budgets(&mut self, cluster: &Cluster, namespace: Option<&str>) {
+    fn follow_budgets(&mut self, namespace: Option<&str>) {
         let shared = &self.process.watches;
         let filter = namespace.map_or_else(ListFilter::default, ListFilter::in_namespace);
         let budgets = events(
-            shared.follow(cluster, &listing::BUDGETS, filter),
+            shared.follow(&self.cluster, &listing::BUDGETS, filter),
             ("PodDisruptionBudgets".to_owned(), true, |_| false),
             |budgets| vec![DrainEvent::Budgets(budgets)],
             |budget| Some(DrainEvent::Budget(budget)),
@@ -165,30 +157,23 @@ impl Watches {
             .push(if_forbidden(budgets, WatchEvent::BudgetsForbidden));
     }
 
-    /// Watches the nodes themselves as well.
-    pub(crate) fn follow_nodes(&mut self, cluster: &Cluster, nodes: &[Node]) {
+    pub(crate) fn follow_nodes(&mut self, nodes: &[Node]) {
         let names: Vec<Str> = nodes.iter().map(|n| n.metadata.name.clone()).collect();
         if names.len() > MAX_NAMED {
             let what = format!("{} nodes", names.len());
-            return self.follow_named(cluster, &names, (ListFilter::default(), what));
+            return self.follow_named(&names, (ListFilter::default(), what));
         }
         for name in &names {
             let of_node = (ListFilter::named(name), format!("node {name}"));
-            self.follow_named(cluster, slice::from_ref(name), of_node);
+            self.follow_named(slice::from_ref(name), of_node);
         }
     }
 
-    /// Watches those of the selected nodes that have these names.
-    fn follow_named(
-        &mut self,
-        cluster: &Cluster,
-        names: &[Str],
-        (filter, what): (ListFilter, String),
-    ) {
+    fn follow_named(&mut self, names: &[Str], (filter, what): (ListFilter, String)) {
         let names: Arc<BTreeSet<Str>> = Arc::new(names.iter().cloned().collect());
         let (applied, deleted) = (Arc::clone(&names), Arc::clone(&names));
         let seen = events(
-            cluster.watch(&listing::NODES, filter).into_stream(),
+            self.cluster.watch(&listing::NODES, filter).into_stream(),
             (what, false, |_| false),
             move |nodes| {
                 let by_name = nodes
@@ -220,15 +205,13 @@ impl Watches {
             .push(if_forbidden(seen, WatchEvent::NodesForbidden));
     }
 
-    /// Watches the controllers of a kind as well.
     pub(crate) fn follow(
         &mut self,
-        cluster: &Cluster,
         kind: WorkloadKind,
         listing: &'static Listing<Workload>,
         filter: ListFilter,
     ) {
-        let workloads = self.process.watches.follow(cluster, listing, filter);
+        let workloads = self.process.watches.follow(&self.cluster, listing, filter);
         self.streams.push(events(
             workloads,
             (format!("{kind}s"), false, |_| false),
@@ -238,11 +221,10 @@ impl Watches {
         ));
     }
 
-    /// Watches what is attached to the nodes as well.
-    pub(crate) fn follow_attachments(&mut self, cluster: &Cluster) {
+    pub(crate) fn follow_attachments(&mut self) {
         let all = ListFilter::default();
         let shared = &self.process.watches;
-        let attachments = shared.follow(cluster, &listing::VOLUME_ATTACHMENTS, all);
+        let attachments = shared.follow(&self.cluster, &listing::VOLUME_ATTACHMENTS, all);
         self.streams.push(events(
             attachments,
             ("VolumeAttachments".to_owned(), true, |_| false),

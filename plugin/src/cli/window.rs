@@ -52,10 +52,7 @@ impl FromStr for Window {
 
 impl Window {
     /// The one that is under way, or the next one. One that a change of the clocks leaves out is passed over.
-    ///
-    /// # Errors
-    ///
-    /// Of the calendar, at its end.
+    /// Fails at the end of the calendar.
     pub(crate) fn next(&self, now: Timestamp) -> Result<(Zoned, Zoned), jiff::Error> {
         let mut date = now.to_zoned(self.zone.clone()).date().yesterday()?;
         loop {

@@ -48,7 +48,6 @@ pub(crate) async fn run(mut args: AuditArgs, cluster: &ClusterArgs, printer: &mu
     }
 }
 
-/// An audit with its flags, configuration and selection.
 struct AuditRun {
     args: AuditArgs,
     config: ConfigFile,
@@ -74,10 +73,7 @@ impl AuditRun {
         ExitStatus::of_findings(audit.worst().is_some_and(|worst| fail_on.includes(worst)))
     }
 
-    /// # Errors
-    ///
-    /// Why not a single node was judged, or by not a single rule: the state of the nodes is not
-    /// known.
+    /// Fails if no node was judged, or by no rule: then the state of the nodes is not known.
     fn has_judged(&self, snapshot: &Snapshot, audit: &AuditReport) -> anyhow::Result<()> {
         if audit.summary.nodes > 0 || snapshot.is_declared() {
             let skipped = audit.skipped.first();
@@ -101,9 +97,7 @@ impl AuditRun {
         anyhow::bail!("no node was audited: {place}")
     }
 
-    /// # Errors
-    ///
-    /// Which kinds of objects the API server did not give: without findings about them, the
+    /// Fails if the API server did not give some kinds of objects: without findings about them, the
     /// cluster is not known to be without faults.
     fn has_read(&self, snapshot: &Snapshot) -> anyhow::Result<()> {
         let is_live = self.args.input.files.is_empty();
@@ -245,7 +239,6 @@ impl AuditRun {
     }
 }
 
-/// Checks that no two reports go to one place.
 pub(super) fn check_outputs(outputs: &[AuditOutput]) -> Result<(), UsageError> {
     for (i, output) in outputs.iter().enumerate() {
         let mut earlier = outputs.iter().take(i);
@@ -335,9 +328,7 @@ fn selection(args: &AuditArgs, config: &ConfigFile) -> anyhow::Result<Selection>
     Ok(selection)
 }
 
-/// # Errors
-///
-/// No rule is left: an audit of nothing must not look like a pass.
+/// Fails if no rule is left: an audit of nothing must not look like a pass.
 fn check_rules(selection: &Selection) -> Result<(), UsageError> {
     let wanted: Vec<&Rule> = nodelife_audit::all()
         .filter(|rule| selection.wants(rule.id))
@@ -365,7 +356,6 @@ fn baseline(args: &AuditArgs) -> anyhow::Result<Baseline> {
     baseline.with_context(failed)
 }
 
-/// Prints the notes on stderr beside the totals.
 fn summarise(
     audit: &AuditReport,
     snapshot: &Snapshot,
@@ -412,7 +402,6 @@ fn summarise(
     }
 }
 
-/// How many findings there are, the last word on them.
 fn totals(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
     let summary = audit.summary;
     let (is_declared, checked) = (snapshot.is_declared(), count(summary.checked, "rule"));

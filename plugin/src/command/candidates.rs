@@ -21,14 +21,12 @@ pub(super) const KUBECTL_PROGRAM: &str = "kubectl_complete-nodelife";
 /// A shell that waits longer for a TAB seems broken.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Ids of rules, with their titles.
 pub(super) fn rules() -> Vec<CompletionCandidate> {
     nodelife_audit::all()
         .map(|rule| CompletionCandidate::new(rule.id).help(Some(rule.title().into())))
         .collect()
 }
 
-/// Ids and group codes.
 pub(super) fn rules_and_groups() -> Vec<CompletionCandidate> {
     let groups = nodelife_audit::GROUPS.iter();
     let groups =
@@ -50,20 +48,17 @@ pub(super) fn nodes() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Names of the pods of the namespace that the words so far choose.
 pub(super) fn pods() -> Vec<CompletionCandidate> {
     let of_namespace = |cluster: &Cluster| ListFilter::in_namespace(cluster.namespace());
     names(|words| listed(words, &listing::PODS, of_namespace))
 }
 
-/// Names of the maintenances of the cluster that the words so far choose.
 pub(super) fn maintenances() -> Vec<CompletionCandidate> {
     let all = |_: &Cluster| ListFilter::default();
     names(|words| listed(words, &listing::NODE_MAINTENANCES, all))
 }
 
-/// The names that the words so far choose. No answer is an empty one: a shell has no place for an
-/// error.
+/// The names that the words so far choose; none without an answer: a shell has no place for an error.
 fn names(answer: impl FnOnce(&ArgMatches) -> Option<BTreeSet<String>>) -> Vec<CompletionCandidate> {
     let names = words_so_far().and_then(|words| answer(&words));
     let names = names.unwrap_or_default().into_iter();
@@ -90,7 +85,6 @@ fn listed<T: Object>(
     runtime.block_on(async { tokio::time::timeout(PATIENCE, names).await.ok().flatten() })
 }
 
-/// The flags that stand on the line that is being typed, unfinished as it is.
 fn words_so_far() -> Option<ArgMatches> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     let file = words.first().and_then(|path| Path::new(path).file_stem());

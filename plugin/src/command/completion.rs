@@ -52,7 +52,6 @@ pub(crate) enum Shell {
     Kubectl,
 }
 
-/// The program's file name.
 const PROGRAM: &str = "kubectl-nodelife";
 /// The variable by which the shells' scripts say who they are.
 const VARIABLE: &str = "COMPLETE";

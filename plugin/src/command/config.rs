@@ -82,8 +82,7 @@ impl ConfigFile {
         })
     }
 
-    /// A file that is read without being named must not make the audit write anywhere else: it may
-    /// be somebody else's folder.
+    /// A file that was found, not named, must not make the audit write elsewhere: others may own it.
     fn check_places(&self) -> Result<(), UsageError> {
         let is_below = |path: &Path| {
             let mut components = path.components();
@@ -103,7 +102,6 @@ impl ConfigFile {
         }
     }
 
-    /// Sets what no flag sets.
     pub(super) fn fill(&self, args: &mut AuditArgs) {
         args.fail_on = args.fail_on.or(self.fail_on);
         args.severity = args.severity.or(self.severity);
@@ -128,7 +126,6 @@ impl ConfigFile {
         }
     }
 
-    /// The effect of the file, in a line.
     fn summary(&self) -> String {
         let mut parts = vec![count(self.excludes.len(), "exclude")];
         match self.severities.len() {
@@ -146,7 +143,6 @@ impl ConfigFile {
         format!("{}: {}", self.path.display(), parts.join(", "))
     }
 
-    /// Prints what the file does, for `config check`.
     fn describe(&self, printer: &mut Printer) -> anyhow::Result<()> {
         printer.paragraph(self.summary())?;
         let selection = Selection {

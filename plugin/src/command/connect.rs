@@ -1,24 +1,19 @@
 //! Connects to the cluster and prints the server's warnings.
 
-use nodelife_cluster::{Cluster, ConnectError};
+use anyhow::Result;
+use nodelife_cluster::Cluster;
 
 use crate::cli::ClusterArgs;
 use crate::output::Printer;
 
-pub(crate) async fn connect(
-    cluster: &ClusterArgs,
-    printer: &mut Printer,
-) -> Result<Cluster, ConnectError> {
+pub(crate) async fn connect(cluster: &ClusterArgs, printer: &mut Printer) -> Result<Cluster> {
     let cluster = Cluster::connect(cluster).await?;
     printer.listen(cluster.warnings());
     Ok(cluster)
 }
 
 /// As [`connect`], without a request.
-pub(crate) async fn prepare(
-    cluster: &ClusterArgs,
-    printer: &mut Printer,
-) -> Result<Cluster, ConnectError> {
+pub(crate) async fn prepare(cluster: &ClusterArgs, printer: &mut Printer) -> Result<Cluster> {
     let cluster = Cluster::without_handshake(cluster).await?;
     printer.listen(cluster.warnings());
     Ok(cluster)

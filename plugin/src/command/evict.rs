@@ -48,7 +48,6 @@ pub(crate) async fn run(args: EvictArgs, cluster: &ClusterArgs, printer: &mut Pr
     run_to_end(ready, false, args.run.output, printer).await
 }
 
-/// Prepares the evictions. Ends here with a plan or a refusal.
 async fn begin(
     args: &EvictArgs,
     cluster: &ClusterArgs,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::sync::{Mutex, PoisonError};
 
+use anyhow::Result;
 use jiff::SignedDuration;
 use nodelife_audit::Selection;
 use nodelife_cluster::{Cluster, Configz, snapshot};
@@ -30,7 +31,6 @@ const NOT_REQUESTED: [(Source, &str); 2] = [
     ),
 ];
 
-/// The kinds of objects that are read of a cluster.
 pub(crate) struct Wanted {
     pub(crate) sources: BTreeSet<Source>,
     configz: Configz,
@@ -46,10 +46,8 @@ impl Wanted {
         } else {
             sources.remove(&Source::KubeletConfigs);
         }
-        Self {
-            sources,
-            configz: how.unwrap_or_default(),
-        }
+        let configz = how.unwrap_or_default();
+        Self { sources, configz }
     }
 }
 
@@ -59,18 +57,17 @@ pub(crate) async fn read(
     wanted: &Wanted,
     cluster: &ClusterArgs,
     printer: &mut Printer,
-) -> anyhow::Result<Snapshot> {
+) -> Result<Snapshot> {
     let read = read_and_connect(input, wanted, cluster, printer).await;
     read.map(|(snapshot, _)| snapshot)
 }
 
-/// As [`read`], with the cluster if it was read.
 pub(crate) async fn read_and_connect(
     input: &InputArgs,
     wanted: &Wanted,
     cluster: &ClusterArgs,
     printer: &mut Printer,
-) -> anyhow::Result<(Snapshot, Option<Cluster>)> {
+) -> Result<(Snapshot, Option<Cluster>)> {
     if !input.files.is_empty() {
         return Ok((from_files(input, printer)?, None));
     }
@@ -110,7 +107,6 @@ pub(crate) async fn read_and_connect(
     Ok((snapshot, Some(cluster)))
 }
 
-/// How many objects of a cluster have been read.
 struct ReadProgress {
     cluster: String,
     /// Nodes, pods and others.
@@ -146,8 +142,7 @@ impl ReadProgress {
     }
 }
 
-/// Reads the files that the flags name.
-pub(crate) fn from_files(input: &InputArgs, printer: &mut Printer) -> anyhow::Result<Snapshot> {
+pub(crate) fn from_files(input: &InputArgs, printer: &mut Printer) -> Result<Snapshot> {
     let files = files::expand(&input.files)?;
     if files.iter().any(|file| file.as_os_str() == "-") && std::io::stdin().is_terminal() {
         printer.note("reading standard input; end it with Ctrl-D, or Ctrl-C to stop");
@@ -218,7 +213,6 @@ fn note_clock_skew(skew: SignedDuration, printer: &mut Printer) {
     ));
 }
 
-/// Everything that can be read with the right to list alone.
 pub(crate) fn lists() -> BTreeSet<Source> {
     let all = Source::ALL.into_iter();
     all.filter(|source| !source.is_asked_for_apart()).collect()
@@ -233,12 +227,11 @@ pub(crate) fn node_names(words: &[String]) -> Vec<Str> {
     names.map(Str::from).collect()
 }
 
-/// The nodes that are named, or that the selector takes, by name.
 pub(crate) fn select_nodes<'a>(
     snapshot: &'a Snapshot,
     node: &NodeArgs,
     input: &InputArgs,
-) -> anyhow::Result<Vec<&'a Node>> {
+) -> Result<Vec<&'a Node>> {
     let selection = Selection {
         nodes: node_names(&node.nodes),
         selector: node.selector.clone(),
@@ -252,7 +245,6 @@ pub(crate) fn select_nodes<'a>(
     Ok(nodes)
 }
 
-/// Warns of nodes and pods that are not in the input, beside those that are.
 pub(crate) fn warn_of_parts(snapshot: &Snapshot, printer: &mut Printer) {
     for source in [Source::AllNodes, Source::AllPods] {
         if let Some(why) = snapshot.why_missing(source) {
@@ -261,18 +253,14 @@ pub(crate) fn warn_of_parts(snapshot: &Snapshot, printer: &mut Printer) {
     }
 }
 
-pub(crate) fn need_nodes(snapshot: &Snapshot) -> anyhow::Result<()> {
+pub(crate) fn need_nodes(snapshot: &Snapshot) -> Result<()> {
     match snapshot.why_missing(Source::Nodes) {
         Some(reason) => anyhow::bail!("failed to read the nodes: {reason}"),
         None => Ok(()),
     }
 }
 
-pub(crate) fn check_nodes(
-    snapshot: &Snapshot,
-    names: &[Str],
-    input: &InputArgs,
-) -> anyhow::Result<()> {
+pub(crate) fn check_nodes(snapshot: &Snapshot, names: &[Str], input: &InputArgs) -> Result<()> {
     let known = |name: &&Str| {
         let mut nodes = snapshot.nodes.iter();
         nodes.any(|node| node.metadata.name == **name)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use nodelife_audit::kubelet_start::Document;
 use nodelife_core::allocatable::KubeletFiles;
 use nodelife_core::text::Str;
@@ -14,20 +14,15 @@ use crate::cli::{AuditArgs, InputArgs};
 use crate::exit::UsageError;
 
 /// The texts of a file of `--config` and of the drop-ins of a folder of `--config-dir`.
-pub(crate) fn read(file: Option<&Path>, folder: Option<&Path>) -> anyhow::Result<KubeletFiles> {
+pub(crate) fn read(file: Option<&Path>, folder: Option<&Path>) -> Result<KubeletFiles> {
     let file = file.map(text).transpose()?;
     let drop_ins = folder.map(drop_ins).transpose()?.unwrap_or_default();
     Ok(KubeletFiles { file, drop_ins })
 }
 
 /// The files of kubelets among those of `-f`, by path, and the input without them.
-///
-/// # Errors
-///
-/// There are only files of kubelets, and it is not known for which version.
-pub(crate) fn of_input(
-    args: &AuditArgs,
-) -> anyhow::Result<(BTreeMap<Str, KubeletFiles>, InputArgs)> {
+/// Fails if there are only files of kubelets, and it is not known for which version.
+pub(crate) fn of_input(args: &AuditArgs) -> Result<(BTreeMap<Str, KubeletFiles>, InputArgs)> {
     let mut input = args.input.clone();
     let all = files::expand(&input.files)?;
     let (found, others): (Vec<_>, _) = all.into_iter().partition(|path| is_configuration(path));
@@ -48,7 +43,7 @@ pub(crate) fn of_input(
         let name = path.to_string_lossy();
         Ok((Str::from(name.as_ref()), read(Some(path), folder)?))
     });
-    Ok((read.collect::<anyhow::Result<_>>()?, input))
+    Ok((read.collect::<Result<_>>()?, input))
 }
 
 /// Whether a file is one of `--config`, broken or not.
@@ -71,7 +66,7 @@ fn is_configuration(path: &Path) -> bool {
     says_so && Document::kind(&file).is_none_or(|kind| kind == "KubeletConfiguration")
 }
 
-fn text(path: &Path) -> anyhow::Result<Str> {
+fn text(path: &Path) -> Result<Str> {
     let text = fs::read_to_string(path);
     let text = text.with_context(|| format!("failed to read {}", path.display()))?;
     Ok(text.into())
@@ -79,7 +74,7 @@ fn text(path: &Path) -> anyhow::Result<Str> {
 
 /// The drop-ins of a folder in the kubelet's order: `*.conf`, by path
 /// (`cmd/kubelet/app/server.go`, `mergeKubeletConfigurations`, v1.36.3).
-fn drop_ins(folder: &Path) -> anyhow::Result<Vec<(Str, Str)>> {
+fn drop_ins(folder: &Path) -> Result<Vec<(Str, Str)>> {
     let mut paths = Vec::new();
     walk(folder, &mut paths).with_context(|| format!("failed to read {}", folder.display()))?;
     let read = paths.iter().map(|path| {

@@ -26,7 +26,6 @@ use crate::exit::Exit;
 use crate::output::Printer;
 use crate::signals::or_interrupted;
 
-/// Runs the command of this command line.
 pub(crate) async fn run(cli: Cli, printer: &mut Printer) -> Exit {
     let Cli {
         command,

@@ -168,7 +168,6 @@ async fn refusal(
     Ok(None)
 }
 
-/// Asks at the terminal.
 async fn asked(printer: &mut Printer) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
         printer.note("refused: nobody is there to be asked; give --yes");

@@ -2,12 +2,10 @@
 
 use crate::exit::UsageError;
 
-/// How alike two names have to be for one to be proposed for the other. With clap's limit of 0.7,
-/// `node` would be taken for `POD`.
+/// How alike two names have to be to be proposed. At clap's 0.7 `node` would be taken for `POD`.
 const MIN_SIMILARITY: f64 = 0.75;
 
-/// The error for a name that is neither a rule nor a group nor one of `others`, with the
-/// nearest that is.
+/// The error for a name that is no rule, no group and none of `others`, with the nearest that is.
 pub(crate) fn unknown(name: &str, others: &[&'static str]) -> UsageError {
     let upper = name.to_uppercase();
     let rules = nodelife_audit::all().flat_map(|rule| [rule.id, rule.group()]);

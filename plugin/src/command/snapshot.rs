@@ -55,7 +55,6 @@ pub(crate) async fn run(args: SnapshotArgs, cluster: &ClusterArgs, printer: &mut
     Ok(ExitStatus::of_reading(is_whole))
 }
 
-/// Says what is in the file, and what is not.
 fn print_summary(
     snapshot: &Snapshot,
     sources: &std::collections::BTreeSet<Source>,

@@ -4,14 +4,12 @@ use std::pin::pin;
 use std::process::Stdio;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use nodelife_core::text::Str;
-use nodelife_drain::{Gate, GateLines};
+use nodelife_drain::{Gate, GateDecision, GateLines};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 
-/// How long the last lines are waited for after the command has ended: what it started may hold its
-/// output open.
+/// How long the last lines are waited for after the command: what it started may hold its output.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// The command that decides after each node whether others follow. It learns of the node by its
@@ -20,7 +18,6 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 pub(crate) struct ShellGate {
     /// For a shell.
     pub(crate) text: String,
-    /// How long it may take.
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -29,12 +26,7 @@ impl Gate for ShellGate {
         "the command of --gate"
     }
 
-    fn check(
-        &self,
-        node: Str,
-        drained: bool,
-        lines: GateLines,
-    ) -> BoxFuture<'static, Result<(), String>> {
+    fn check(&self, node: Str, drained: bool, lines: GateLines) -> GateDecision {
         let Self { text, timeout } = self.clone();
         Box::pin(async move {
             let run = run(&text, &node, drained, &lines);

@@ -21,10 +21,8 @@ pub(crate) enum Line<'a> {
         name: &'a str,
         uid: &'a str,
         node: &'a str,
-        /// The result so far.
         outcome: Outcome,
         message: String,
-        /// The budget that is in the way, as namespace/name.
         #[serde(skip_serializing_if = "Option::is_none")]
         budget: Option<String>,
         attempts: u32,
@@ -36,7 +34,6 @@ pub(crate) enum Line<'a> {
         state: &'static str,
         message: String,
     },
-    /// The last one.
     #[serde(rename_all = "camelCase")]
     End {
         time: Timestamp,

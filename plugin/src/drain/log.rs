@@ -21,16 +21,12 @@ use crate::output::Printer;
 
 pub(crate) struct ProgressLog<'a> {
     printer: &'a mut Printer,
-    /// Whether each change of a state goes to stdout.
     print_events: bool,
     report: Option<DrainFormat>,
-    /// The state of each node that was printed.
     nodes: BTreeMap<Str, &'static str>,
     /// The last block that was printed of each blocked pod, by its UID.
     blocks: BTreeMap<Str, PodState>,
-    /// When the screen was first and last painted.
     painted: Option<(Timestamp, Timestamp)>,
-    /// Whether something changed since, too soon to be painted.
     repaint_pending: bool,
 }
 
@@ -57,8 +53,7 @@ impl<'a> ProgressLog<'a> {
         }
     }
 
-    /// The screen to paint on. The events on stdout may be on the same terminal, so they and
-    /// the painting exclude each other.
+    /// The screen to paint on; not beside events on stdout, which may be on the same terminal.
     fn canvas(&self) -> Option<(usize, usize)> {
         self.printer.canvas().filter(|_| !self.print_events)
     }
@@ -101,7 +96,6 @@ impl<'a> ProgressLog<'a> {
             .note(format_args!("{namespace}/{name}: {}{took}", tracked.state));
     }
 
-    /// Prints the nodes whose state changed, as lines of JSON.
     fn print_nodes(&mut self, progress: &Progress<'_>) {
         if !self.print_events {
             return;
@@ -196,7 +190,6 @@ impl Reporter for ProgressLog<'_> {
         Ok(())
     }
 
-    /// Draws the present state, on a terminal only.
     fn progress(&mut self, progress: &Progress<'_>) {
         self.print_nodes(progress);
         let Some(size) = self.canvas() else { return };

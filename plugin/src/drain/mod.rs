@@ -15,7 +15,6 @@ pub(crate) use gate::ShellGate;
 pub(crate) use lines::Line;
 pub(crate) use log::ProgressLog;
 
-/// Reports what precedes a drain.
 impl Reporter for Printer {
     fn tell(&mut self, level: Level, text: &dyn Display) {
         match level {

@@ -12,7 +12,6 @@ use crate::output::{cut, shorten};
 /// A pod is worth this many columns before its reason is worth any.
 const NARROWEST_POD: usize = 20;
 
-/// A pod that something is still to become of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
     rank: u8,
@@ -71,8 +70,7 @@ fn row(tracked: &Tracked, nodes: &[Node], now: Timestamp) -> Row {
     }
 }
 
-/// The numbers first: on a narrow terminal the end is cut off, and a budget is often named as
-/// its pods are. It is in their namespace.
+/// The numbers first: a narrow terminal cuts the end, and budgets are often named as their pods.
 fn numbers(block: &BlockReason) -> String {
     match block {
         BlockReason::Budget {

@@ -4,8 +4,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// Turns logs on at kubectl's levels: 0 none, 1 what happens, 5 how, with a line for each
-/// request, 8 everything.
+/// Turns logs on at kubectl's levels: 0 none, 1 what happens, 5 how, with each request, 8 everything.
 pub(crate) fn init(verbosity: u8) {
     let level = match verbosity {
         0 => return,

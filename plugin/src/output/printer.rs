@@ -23,7 +23,6 @@ use crate::cli::{ColorWhen, Output, TerminalArgs, format_name};
 /// Bytes gathered before a write, so that a report of 100,000 lines is not as many calls.
 const BUFFER: usize = 64 * 1024;
 
-/// The terminal, or what stands in its place.
 #[expect(clippy::struct_excessive_bools, reason = "each is a matter of its own")]
 pub(crate) struct Printer {
     out: BufWriter<Stream<io::Stdout>>,
@@ -33,29 +32,22 @@ pub(crate) struct Printer {
     pub(crate) verbose: bool,
     /// Columns of the terminal under stdout; none when it is a file or a pipe.
     pub(crate) width: Option<usize>,
-    /// Columns of the terminal under stderr.
     err_width: Option<usize>,
-    /// Whether stdout takes characters beyond ASCII.
     pub(crate) unicode: bool,
-    /// Whether stderr may be drawn over.
     animated: bool,
-    /// Whether an unfinished line of progress stands on stderr.
     progress_shown: bool,
     /// Lines that stand at the end of stderr, below all others, until they are replaced.
     live: Vec<String>,
-    /// How many of them are on the screen.
     drawn: usize,
     /// Warnings of API servers, printed before the next line.
     servers: Vec<ServerWarnings>,
     /// How many of their sentences were told.
     warnings_received: usize,
     warnings_as_errors: bool,
-    /// Whether a document was printed.
     pub(crate) has_document: bool,
 }
 
 impl Printer {
-    /// A printer as the flags and the environment want it.
     pub(crate) fn new(args: &TerminalArgs) -> Self {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let animated = stderr.is_terminal()
@@ -89,13 +81,11 @@ impl Printer {
         }
     }
 
-    /// Tells from now on what this server warns of.
     pub(crate) fn listen(&mut self, server: &ServerWarnings) {
         self.servers.push(server.clone());
     }
 
-    /// From now on nothing waits for whoever reads stdout or stderr, and no failure to write there is
-    /// an error. End with [`Printer::close`].
+    /// From now on nobody waits for readers of stdout and stderr. End with [`Printer::close`].
     pub(crate) fn detach(&mut self) {
         self.out.get_mut().detach();
         self.err.detach();
@@ -127,13 +117,11 @@ impl Printer {
         &mut self.out
     }
 
-    /// Prints a table to stdout, as wide as the terminal.
     pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
         let width = self.width;
         table.write(self.data(), width)
     }
 
-    /// Prints sentences to stdout, wrapped at the terminal's width.
     pub(crate) fn paragraph(&mut self, text: impl Display) -> io::Result<()> {
         self.clear_progress();
         for line in wrap(&plain(&text.to_string()), self.width) {
@@ -142,7 +130,6 @@ impl Printer {
         Ok(())
     }
 
-    /// Prints a document as indented JSON to stdout.
     pub(crate) fn json<T: serde::Serialize>(&mut self, document: &T) -> anyhow::Result<()> {
         self.has_document = true;
         serde_json::to_writer_pretty(self.data(), document)?;
@@ -171,7 +158,6 @@ impl Printer {
             .write_all(serde_saphyr::to_string(document)?.as_bytes())?)
     }
 
-    /// Prints the plan or the report of a drain.
     pub(crate) fn drain_document<T: serde::Serialize>(
         &mut self,
         document: &T,
@@ -214,7 +200,6 @@ impl Printer {
         }
     }
 
-    /// A note that may be skipped while reading.
     pub(crate) fn faint(&mut self, text: impl Display) {
         if !self.quiet {
             let faint = style::FAINT;
@@ -224,7 +209,6 @@ impl Printer {
         }
     }
 
-    /// A table among the notes, as wide as the terminal under stderr.
     pub(crate) fn note_table(&mut self, table: &Table) {
         let mut text = Vec::new();
         // A Vec takes everything.
@@ -236,7 +220,6 @@ impl Printer {
         }
     }
 
-    /// A note that begins with good news.
     pub(crate) fn success(&mut self, news: &str, text: impl Display) {
         if !self.quiet {
             self.lines_after(news, style::GOOD, &plain(&text.to_string()));
@@ -281,8 +264,7 @@ impl Printer {
         Some((width.saturating_sub(1), height.saturating_sub(1)))
     }
 
-    /// Replaces the lines that stand below all others; none removes them. They have to fit the
-    /// [`Printer::canvas`].
+    /// Replaces the lines below all others; none removes them. They have to fit the [`Printer::canvas`].
     pub(crate) fn live(&mut self, lines: Vec<String>) {
         if !self.animated || !lines.is_empty() && self.err.is_behind() {
             return;
@@ -315,10 +297,7 @@ impl Printer {
     }
 
     /// Ends the output.
-    ///
-    /// # Errors
-    ///
-    /// stdout could not take all of it; a server warned of something and
+    /// Fails if stdout could not take all of it, or if a server warned of something and
     /// `--warnings-as-errors` makes that a failure, in kubectl's words
     /// (`k8s.io/kubectl/pkg/cmd/cmd.go`, v0.36.3).
     pub(crate) fn finish(&mut self) -> anyhow::Result<()> {

@@ -23,7 +23,6 @@ pub(super) enum Stream<S: RawStream> {
 pub(super) struct Detached {
     chunks: mpsc::Sender<Chunk>,
     waiting: Arc<AtomicUsize>,
-    /// How many bytes may wait.
     room: usize,
     dropped: bool,
     ended: oneshot::Receiver<io::Result<()>>,
@@ -31,7 +30,6 @@ pub(super) struct Detached {
 
 enum Chunk {
     Styled(Vec<u8>),
-    /// Past the stream that takes colours out.
     Raw(Vec<u8>),
 }
 
@@ -39,7 +37,6 @@ impl<S> Stream<S>
 where
     S: RawStream + AsLockedWrite + Send + 'static,
 {
-    /// Has a thread write from now on.
     pub(super) fn detach(&mut self) {
         self.detach_with_room(MAX_WAITING);
     }
@@ -95,7 +92,6 @@ where
 }
 
 impl<S: RawStream> Stream<S> {
-    /// Whether the last that was written has not been taken yet.
     pub(super) fn is_behind(&self) -> bool {
         match self {
             Self::Detached(detached) => detached.waiting.load(Ordering::Relaxed) > 0,

@@ -5,13 +5,9 @@ use nodelife_audit::Severity;
 
 pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default();
-/// Information.
 pub(crate) const INFO: Style = AnsiColor::Cyan.on_default();
-/// A healthy value.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-/// A sum.
 pub(crate) const STRONG: Style = Style::new().bold();
-/// A detail that readers may skip.
 pub(crate) const FAINT: Style = Style::new().dimmed();
 
 pub(crate) fn severity(severity: Severity) -> Style {

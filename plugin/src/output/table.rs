@@ -28,10 +28,8 @@ pub(crate) struct Cell {
 
 impl Cell {
     pub(crate) fn styled(text: impl Into<String>, style: Style) -> Self {
-        Self {
-            text: plain(&text.into()).replace('\n', " "),
-            style,
-        }
+        let text = plain(&text.into()).replace('\n', " ");
+        Self { text, style }
     }
 
     fn width(&self) -> usize {
@@ -57,14 +55,12 @@ pub(crate) struct Table {
 #[derive(Clone, Debug)]
 enum Row {
     Cells(Vec<Cell>),
-    /// A line below the row before it, moved in.
     Note(Cell),
     /// As a note: the first of these that is one line, or else the last.
     Choice(Vec<Cell>),
 }
 
 impl Table {
-    /// An empty table with these column names.
     pub(crate) fn new<'a>(header: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             header: Some(header.into_iter().map(Cell::from).collect()),
@@ -92,7 +88,6 @@ impl Table {
         self.rows.push(Row::Cells(cells.into_iter().collect()));
     }
 
-    /// Adds a line below the last row.
     pub(crate) fn note(&mut self, note: Cell) {
         self.rows.push(Row::Note(note));
     }
@@ -186,7 +181,6 @@ impl Table {
         longer * FEW <= cells().count()
     }
 
-    /// Columns that the rows take, each on one line.
     pub(crate) fn width(&self) -> usize {
         let widths = self.widths();
         widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
@@ -216,14 +210,11 @@ impl Table {
 struct Column {
     start: usize,
     wide: usize,
-    /// Whether it begins a line.
     below: bool,
-    /// Whether longer cells are cut.
     is_cut: bool,
 }
 
-/// A row on one line, or on several where its columns say so; the last cell is wrapped below
-/// itself. No line ends in blanks.
+/// A row on one line, or on several where its columns say so. No line ends in blanks.
 fn write_row(
     out: &mut impl Write,
     row: &[Cell],
@@ -307,7 +298,6 @@ fn write_titled(
     Ok(())
 }
 
-/// A cell on lines of its own.
 fn write_indented(out: &mut impl Write, cell: &Cell, room: Option<usize>) -> io::Result<()> {
     let style = cell.style;
     for part in wrap_whole(&cell.text, room) {
@@ -359,7 +349,6 @@ fn wrap_whole(text: &str, room: Option<usize>) -> Vec<&str> {
     cut
 }
 
-/// The words of `text` with where they begin.
 fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.split(' ')
         .scan(0, |at, word| {

@@ -15,7 +15,6 @@ enum Part {
     Text(String),
     /// The values at this path, with blanks between them.
     Path(String),
-    /// The parts, once for each value at this path.
     Range(String, Vec<Self>),
 }
 
@@ -91,7 +90,6 @@ fn whole_path(text: &str) -> Result<String, String> {
     }
 }
 
-/// The text in quotes, with its line ends and tabs.
 fn unquoted(text: &str) -> Result<String, String> {
     let quote = text.chars().next().unwrap_or_default();
     let inside = text

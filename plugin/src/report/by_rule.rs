@@ -1,5 +1,4 @@
-//! The findings of each rule, counted: the worst last, so that it is what a terminal shows at the
-//! end.
+//! The findings of each rule, counted: the worst last, where a terminal shows it.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +29,7 @@ pub(super) fn urgency(rule: &str) -> u8 {
     }
 }
 
-/// One for each rule and severity, the worst last: the more severe, the more urgent, the more
-/// frequent.
+/// One for each rule and severity, the worst last: by severity, then urgency, then frequency.
 pub(super) fn counts(findings: &[Finding]) -> Vec<Count<'_>> {
     let mut counts: BTreeMap<(&str, Severity), Count<'_>> = BTreeMap::new();
     for finding in findings {

@@ -20,7 +20,6 @@ pub(crate) fn command_line(words: impl IntoIterator<Item = String>) -> String {
     line
 }
 
-/// The word as a shell takes it.
 pub(crate) fn quoted(word: String) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -17,14 +17,12 @@ pub(crate) const KIND: &str = "AuditReport";
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Baseline(BTreeMap<(Str, Subject), Severity>);
 
-/// The fields of an earlier report that the baseline reads.
 #[derive(Deserialize)]
 struct Earlier {
     kind: String,
     findings: Vec<Known>,
 }
 
-/// The fields of an earlier finding that the baseline reads.
 #[derive(Deserialize)]
 struct Known {
     rule: Str,
@@ -40,7 +38,6 @@ impl Baseline {
         Self(entries.collect())
     }
 
-    /// Reads an earlier report, JSON or YAML.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let earlier: Earlier = serde_saphyr::from_str(text).map_err(|error| {
             let error = error.to_string();
@@ -55,7 +52,6 @@ impl Baseline {
         Ok(Self(entries.collect()))
     }
 
-    /// Whether this finding was there before.
     pub(crate) fn knows(&self, finding: &Finding) -> bool {
         self.0
             .contains_key(&(finding.rule.clone(), finding.subject.clone()))

@@ -33,10 +33,8 @@ use crate::output::{Document, Printer, Table, plain};
 use node_rows::NodeRows;
 use nodelife_audit::config::AuditFormat;
 
-/// A table, and its heading if there are several.
 pub(crate) type Part = (Option<String>, Table);
 
-/// A report and what is known beside it.
 pub(crate) struct Report<'a> {
     pub(crate) audit: &'a AuditReport,
     pub(crate) snapshot: &'a Snapshot,
@@ -47,7 +45,6 @@ pub(crate) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Prints it to stdout, a table as wide as the terminal.
     pub(crate) fn print(&self, printer: &mut Printer) -> anyhow::Result<()> {
         match self.format {
             AuditFormat::Table | AuditFormat::Wide => {
@@ -99,13 +96,11 @@ impl Report<'_> {
         Document::new(document::KIND, self.audit)
     }
 
-    /// Each with its heading, if there is one.
     pub(crate) fn tables(&self) -> Vec<Part> {
         let wide = self.format == AuditFormat::Wide;
         table::tables(self.audit, self.snapshot, self.args, wide)
     }
 
-    /// Whether people read it as it is printed.
     fn is_read(&self) -> bool {
         let mut outputs = self.args.outputs.iter();
         outputs.any(|output| {
@@ -122,7 +117,6 @@ impl Report<'_> {
         }
     }
 
-    /// Prints the command to type next.
     pub(crate) fn note_next(&self, cluster: &ClusterArgs, printer: &mut Printer) {
         let next = next::command(self.audit, self.args, cluster, self.command);
         if let Some(next) = next.filter(|_| self.is_read()) {
@@ -131,7 +125,6 @@ impl Report<'_> {
     }
 }
 
-/// Writes tables with their headings.
 fn write_parts(parts: &[Part], width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     for (i, (heading, table)) in parts.iter().enumerate() {
         if i > 0 {

@@ -35,7 +35,6 @@ pub(super) fn command(
     Some(format!("kubectl nodelife explain {rule}"))
 }
 
-/// The arithmetic behind a finding about a node, if there is a command that shows it.
 fn arithmetic(finding: &Finding, args: &AuditArgs, cluster: &ClusterArgs) -> Option<String> {
     let node = quoted(finding.subject.name.to_string());
     let topic = match (group_of(&finding.rule), finding.subject.kind.as_str()) {

@@ -8,26 +8,22 @@ use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{ZoneKey, ZoneReport};
 use nodelife_core::{format, natural};
 
-/// The resources that are drawn, with their unit.
 const RESOURCES: [(&str, Unit); 3] = [
     ("cpu", Unit::Cores),
     ("memory", Unit::Gibibytes),
     ("pods", Unit::Count),
 ];
 
-/// The labels that name the type of a machine.
 const MACHINE_LABELS: [&str; 2] = [
     "node.kubernetes.io/instance-type",
     "beta.kubernetes.io/instance-type",
 ];
 
-/// The unit in which a resource is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Cores,
     /// 2³⁰ bytes.
     Gibibytes,
-    /// A number of things.
     Count,
 }
 
@@ -62,7 +58,6 @@ pub(super) struct Share {
     pub(super) held: Vec<(Purpose, f64)>,
 }
 
-/// The purpose of a reserved part of the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Eviction,
@@ -102,7 +97,6 @@ impl Share {
         (self.capacity - self.allocatable).max(0.0)
     }
 
-    /// The amount that is free for more pods.
     pub(super) fn free(&self) -> f64 {
         (self.allocatable - self.requested).max(0.0)
     }
@@ -113,7 +107,6 @@ impl Share {
     }
 }
 
-/// How a node is, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
     /// Ready is `False`, `Unknown` or absent.
@@ -147,12 +140,10 @@ pub(super) struct Row<'a> {
     pub(super) shares: Vec<Share>,
 }
 
-/// The nodes, by name, and their zones.
 #[derive(Debug)]
 pub(super) struct NodeRows<'a> {
     /// No node is left out.
     pub(super) rows: Vec<Row<'a>>,
-    /// The zones as kube-controller-manager sees them.
     pub(super) zones: ZoneReport,
 }
 

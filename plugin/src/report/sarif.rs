@@ -9,15 +9,12 @@ use nodelife_cluster::snapshot::place;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-/// The name of the program in every log.
 const TOOL: &str = "kubectl-nodelife";
 
 const INFORMATION: &str = "https://nodelife.dev";
 
-/// The file of results about a cluster, or about several files.
 const NO_FILE: &str = "kubernetes-cluster";
 
-/// Groups of rules that concern credentials and permissions.
 const SECURITY: [&str; 2] = ["AUT", "CRT"];
 
 /// Writes the report; `rules` are all that were asked for.
@@ -105,7 +102,6 @@ fn automation_id(report: &AuditReport) -> String {
     format!("{TOOL}/{}/", name.as_deref().unwrap_or("cluster"))
 }
 
-/// The file that was audited, if it was one, else [`NO_FILE`].
 fn file(report: &AuditReport) -> &str {
     match report.input.files.as_slice() {
         [file] if *file != "-" => file,
@@ -113,7 +109,6 @@ fn file(report: &AuditReport) -> &str {
     }
 }
 
-/// The file and line of what is wrong in a manifest.
 pub(super) fn manifest(report: &AuditReport, finding: &Finding) -> Option<(PathBuf, u64)> {
     let subject = &finding.subject;
     // What a cluster shows has no line that anybody wrote.

@@ -10,10 +10,8 @@ use nodelife_core::snapshot::Snapshot;
 use crate::cli::{AuditArgs, SortBy};
 use crate::output::{Cell, Table, style};
 
-/// How many objects of a group are named.
 pub(super) const NAMES: usize = 3;
 
-/// The text for an absent label, as kubectl prints it.
 const NO_LABEL: &str = "<none>";
 
 const OBJECT: usize = 2;
@@ -127,7 +125,6 @@ fn columns<'a>(
     columns.map(move |label| labels.map_or(NO_LABEL, |labels| value(labels, label)))
 }
 
-/// Severity, rule and objects.
 fn head(group: &FindingGroup<'_>) -> [Cell; 3] {
     let objects = match group.findings.len() {
         1 => group.first.subject.path(),
@@ -147,7 +144,6 @@ pub(super) fn severity(severity: Severity) -> Cell {
     Cell::styled(format!("{letter} {name}"), style::severity(severity))
 }
 
-/// The word for how a rule knows.
 fn confidence(confidence: Confidence) -> &'static str {
     match confidence {
         Confidence::Measured => "measured",
@@ -164,7 +160,6 @@ fn value<'a>(labels: &'a Labels, label: &str) -> &'a str {
     labels.get(label).map_or(NO_LABEL, |value| value.as_str())
 }
 
-/// The nodes that findings are about, or about a pod of.
 struct Places<'a> {
     nodes: HashMap<&'a str, &'a Node>,
     node_of: NodeOf<'a>,

@@ -28,7 +28,6 @@ struct Reason<'a> {
 }
 
 impl<'a> Reason<'a> {
-    /// The data that was not read, and why.
     fn parts(&self) -> (&'a str, &'a str) {
         let parts = self.text.split_once(" not read: ");
         parts.unwrap_or(("", self.text))

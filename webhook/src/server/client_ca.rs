@@ -1,5 +1,4 @@
-//! [`ClientCa`]: who may call the webhook, by a CA that is reloaded while the server runs and by a
-//! name.
+//! [`ClientCa`]: who may call the webhook, by a CA, which is reloaded, and a name.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,7 +34,6 @@ impl ClientCa {
         Ok(Self { path, pem, name })
     }
 
-    /// The server's side of TLS for callers of this CA.
     pub(crate) fn config(&self, certificates: &Arc<Certificates>) -> anyhow::Result<ServerConfig> {
         let config = || {
             let (roots, provider) = (roots(&self.pem)?, default_provider());
@@ -72,8 +70,7 @@ impl ClientCa {
     }
 }
 
-/// Admits the certificates of one common name alone: the CA may sign for others, as that of a
-/// cluster does for kubelets.
+/// Admits the certificates of one common name alone: a cluster's CA signs those of kubelets too.
 #[derive(Debug)]
 struct Callers {
     signed: Arc<dyn ClientCertVerifier>,

@@ -21,8 +21,7 @@ pub(super) struct Deadlines {
     pub(super) head: Duration,
     /// From a response to the first byte of the next head.
     pub(super) idle: Duration,
-    /// A client that has not sent a head for so long after it connected keeps the connection for
-    /// later.
+    /// A client that has sent no head for so long after it connected keeps the connection for later.
     pub(super) settled: Duration,
     /// How soon the task that waits for a body is polled again, if nothing arrives.
     pub(super) body: Duration,
@@ -36,18 +35,15 @@ enum Wait {
     Rest(Instant),
 }
 
-/// A connection that fails after a deadline.
 #[derive(Debug)]
 pub(super) struct DeadlineStream<S> {
     stream: S,
     deadlines: Deadlines,
     state: ConnectionState,
-    /// Its changes at the last read.
     changes: usize,
     wait: Wait,
     closed_idle: bool,
-    /// Fires at the end of the wait or before: resetting a timer for each request costs more than a
-    /// spurious wake-up now and then.
+    /// Fires at the end of the wait or before: a spurious wake-up is cheaper than a reset for each request.
     timer: Pin<Box<Sleep>>,
 }
 
@@ -64,7 +60,6 @@ impl<S> DeadlineStream<S> {
         }
     }
 
-    /// Whether the reader found the end because the connection was idle and had to close.
     pub(super) fn was_closed_idle(&self) -> bool {
         self.closed_idle
     }
@@ -73,7 +68,6 @@ impl<S> DeadlineStream<S> {
         self.stream
     }
 
-    /// Has the connection's task polled again within the deadline of a body.
     fn poll_again(&mut self, cx: &mut Context<'_>) {
         let soon = Instant::now() + self.deadlines.body;
         if self.timer.deadline() > soon {

@@ -40,7 +40,6 @@ pub(crate) struct State {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) shutdown: Shutdown,
     pub(crate) certificates: Arc<Certificates>,
-    /// Whether clients can connect.
     pub(crate) listening: AtomicBool,
     limit: Limit,
 }
@@ -248,8 +247,7 @@ async fn receive(
             break;
         }
         if !share.grow(data.len()) {
-            // A client that is still sending when the connection closes gets a reset instead of
-            // the response, and does not retry.
+            // A client that still sends at the close gets a reset, not the response, and does not retry.
             while let Some(Ok(_)) = body.frame().await {}
             return Err(too_busy());
         }

@@ -9,8 +9,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The largest body: an old and a new object of 3 MiB each and an envelope
-/// (apiserver `MaxRequestBodyBytes`).
+/// The largest body: two objects of 3 MiB and an envelope (apiserver `MaxRequestBodyBytes`).
 pub(super) const LARGEST_BODY: usize = 7 << 20;
 /// The largest body that is read. Go writes `<` with six bytes, so a node can make a review larger than
 /// [`LARGEST_BODY`]; the bytes beyond that are dropped.
@@ -38,7 +37,6 @@ struct Amount {
     bytes: usize,
 }
 
-/// The part of the limit that one request uses, released on drop.
 #[derive(Debug)]
 pub(super) struct Share {
     limit: Limit,
@@ -48,11 +46,9 @@ pub(super) struct Share {
 
 impl Limit {
     pub(super) fn share(&self, peer: IpAddr) -> Share {
-        Share {
-            limit: Self(Arc::clone(&self.0)),
-            peer,
-            own: Amount::default(),
-        }
+        let limit = Self(Arc::clone(&self.0));
+        let own = Amount::default();
+        Share { limit, peer, own }
     }
 
     pub(super) fn in_flight(&self) -> usize {

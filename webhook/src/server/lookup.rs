@@ -37,7 +37,6 @@ const ROOM_OF_LIST: u32 = 8;
 const MOST_LISTED: usize = 500;
 /// Bytes of an answer.
 const LARGEST: usize = 8 << 20;
-/// For the API server's version.
 const VERSION: Duration = Duration::from_secs(5);
 
 pub(crate) struct LookupClient {
@@ -93,7 +92,6 @@ impl LookupClient {
         Arc::clone(room.or_insert_with(|| Arc::new(Semaphore::new(LOOKUPS_OF_PEER))))
     }
 
-    /// Asks on behalf of the client at `peer`.
     pub(super) async fn answer(
         &self,
         lookup: &Lookup,

@@ -13,8 +13,6 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Shutdown {
     /// The replica is not ready, and closes connections after the next response.
     pub(crate) leaving: AtomicBool,
-    /// Idle connections are closed.
     pub(crate) idle: CancellationToken,
-    /// No connection is accepted any more.
     pub(crate) stopped: CancellationToken,
 }

@@ -35,11 +35,8 @@ struct Files {
 
 impl Files {
     fn read(folder: &Path) -> anyhow::Result<Self> {
-        let generation = folder.join("..data");
-        let folder = match std::fs::canonicalize(&generation) {
-            Ok(resolved) => resolved,
-            Err(_) => folder.to_owned(),
-        };
+        let resolved = std::fs::canonicalize(folder.join("..data"));
+        let folder = resolved.unwrap_or_else(|_| folder.to_owned());
         let read = |name: &str| {
             let path = folder.join(name);
             std::fs::read(&path).with_context(|| format!("failed to read {}", path.display()))
@@ -83,10 +80,8 @@ impl Leaf {
         // This compares the two public keys.
         let key = CertifiedKey::from_der(chain, key, &default_provider())
             .context("tls.key does not belong to tls.crt")?;
-        Ok(Self {
-            key: Arc::new(key),
-            not_after,
-        })
+        let key = Arc::new(key);
+        Ok(Self { key, not_after })
     }
 }
 
@@ -158,7 +153,6 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Whether there is a certificate and it is still valid.
     pub(crate) fn is_ready(&self) -> bool {
         let leaf = self.leaf.load();
         leaf.as_ref()
@@ -202,8 +196,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// The server's side of TLS: 1.2 and 1.3, HTTP/1.1, and a client certificate where there are
-/// `callers`.
+/// The server's side of TLS: 1.2 and 1.3, HTTP/1.1, and client certificates if there are `callers`.
 pub(crate) fn server_config(
     certificates: Arc<Certificates>,
     callers: Option<Arc<dyn ClientCertVerifier>>,

@@ -45,8 +45,7 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     Err(request.denial(RULE, &what))
 }
 
-/// Semantic equality (apimachinery pkg/api/equality): empty equals absent, and quantities are
-/// compared by value.
+/// Semantic equality (apimachinery pkg/api/equality): empty equals absent, quantities go by value.
 struct Semantic;
 
 impl Compare for Semantic {

@@ -25,8 +25,7 @@ const RULES: [(AdmissionRule, Check); 8] = [
     (AdmissionRule::OwnLabels, own_labels),
 ];
 
-/// Checks a request that the in-tree rules allow. If several rules deny it, the one in the
-/// strictest mode counts.
+/// Checks a request that the in-tree rules allow. Of several that deny it the strictest mode counts.
 pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let on = RULES.iter().filter_map(|(rule, check)| {
         let mode = request.policy.mode(*rule);
@@ -66,7 +65,6 @@ struct Source<'a> {
     host: Text<'a>,
 }
 
-/// The object of a creation or an update, and what was there before.
 fn written<'a>(
     request: &NodeRequest<'_, 'a>,
     rule: AdmissionRule,
@@ -91,8 +89,7 @@ fn is(
         && request.operation() == operation
 }
 
-/// In-tree does not check finalizers and annotations in pods/status, and a finalizer blocks the
-/// deletion of a pod.
+/// In-tree does not check finalizers and annotations in pods/status; a finalizer blocks the deletion.
 fn pod_status_metadata(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Denial> {
     if !is(request, "pods", "status", Operation::Update) {
         return Ok(());
@@ -117,8 +114,7 @@ pub(crate) const TOPOLOGY: [&str; 2] = [
     "topology.kubernetes.io/region",
 ];
 
-/// A label on a mirror pod makes it an endpoint of whatever Service selects it
-/// (kubernetes/enhancements#1314).
+/// A label makes a mirror pod an endpoint of whatever Service selects it (kubernetes/enhancements#1314).
 fn mirror_pod_labels(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Denial> {
     if !is(request, "pods", "", Operation::Create) {
         return Ok(());
@@ -222,8 +218,7 @@ fn csi_drivers(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(),
     Err(request.denial(rule, &what).remedy(remedy))
 }
 
-/// In-tree protects only labels with a prefix of Kubernetes. A node that writes others attracts the pods
-/// that select them.
+/// In-tree protects only labels with a prefix of Kubernetes. Others attract the pods that select them.
 fn own_labels(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Denial> {
     if request.group_resource() != ("", "nodes") {
         return Ok(());

@@ -16,8 +16,7 @@ pub(crate) const RESERVED: [&str; 2] = ["kubernetes.io", "k8s.io"];
 /// Reserved namespaces that kubelets may use, with their subdomains (k8s.io/kubelet
 /// `pkg/apis/well_known_labels.go`, v0.36.3).
 pub(crate) const KUBELETS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
-/// Labels that kubelets may set on their own nodes (same file). Those in `node.kubernetes.io` are
-/// allowed anyway.
+/// Labels that kubelets may set on their own nodes (same file), beside those in `node.kubernetes.io`.
 pub(crate) const WELL_KNOWN: [&str; 10] = [
     "kubernetes.io/hostname",
     "kubernetes.io/os",
@@ -54,8 +53,7 @@ pub(super) fn is_forbidden(key: &str) -> bool {
     // The namespace is the part before the slash.
     let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
     let below = |names: &[&str]| names.iter().any(|name| is_or_below(namespace, name));
-    // In-tree checks node-restriction.kubernetes.io first; it is reserved as well, and kubelets may
-    // not use it.
+    // In-tree checks node-restriction.kubernetes.io first; it is reserved, and kubelets may not use it.
     below(&RESERVED) && !below(&KUBELETS) && !WELL_KNOWN.contains(&key)
 }
 

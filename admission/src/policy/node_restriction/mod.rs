@@ -18,20 +18,19 @@ mod token;
 use self::request::{GROUP, NodeRequest, USER_PREFIX};
 
 use crate::config::NodeRestrictionConfig;
-use crate::decision::Interrupted;
+use crate::decision::{Checked, Interrupted};
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
 use crate::lookup::Lookups;
 use crate::review::{AdmissionPhase, Operation, Request, User};
 use crate::rule::{AdmissionRule, Mode};
 
-/// Checks `request`; users that are not nodes pass.
 pub(crate) fn check(
     request: &Request<'_>,
     policy: &NodeRestrictionConfig,
     phase: AdmissionPhase,
     lookups: &Lookups,
-) -> Result<(), Interrupted> {
+) -> Checked {
     let Some(node) = node_of(request.user()) else {
         return Ok(());
     };
@@ -63,7 +62,7 @@ pub(crate) fn check(
     strictest.map_or(Ok(()), |denial| Err(denial.into()))
 }
 
-fn check_rule(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Interrupted> {
+fn check_rule(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Checked {
     match rule {
         AdmissionRule::Nodes => Ok(node::check(request)?),
         AdmissionRule::Pods => pod::check(request),
@@ -81,7 +80,6 @@ fn check_rule(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), 
     }
 }
 
-/// The rule for a resource; other resources are not restricted.
 fn rule_of(request: &Request<'_>) -> Option<AdmissionRule> {
     Some(match (request.group_resource(), request.subresource()) {
         (("", "nodes"), _) => AdmissionRule::Nodes,
@@ -107,7 +105,7 @@ fn node_of<'u>(user: &'u User<'_>) -> Option<&'u str> {
     user.groups().any(|group| group == GROUP).then_some(node)
 }
 
-fn check_identity(user: &User<'_>, policy: &NodeRestrictionConfig) -> Result<(), Interrupted> {
+fn check_identity(user: &User<'_>, policy: &NodeRestrictionConfig) -> Checked {
     if policy.mode(AdmissionRule::Identity) == Mode::Off {
         return Ok(());
     }

@@ -13,8 +13,7 @@ use crate::rule::AdmissionRule;
 /// Namespace of the kubelets' heartbeats (api.NamespaceNodeLease).
 pub(crate) const NODE_LEASES: &str = "kube-node-lease";
 
-/// An `OwnerReference`. Every field counts: a nil pointer and `false` are different to the
-/// in-tree comparison.
+/// An `OwnerReference`. Every field counts: in-tree, a nil pointer and `false` are different.
 #[derive(Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Owner<'a> {
@@ -27,7 +26,6 @@ pub(crate) struct Owner<'a> {
     pub(crate) block_owner_deletion: Option<bool>,
 }
 
-/// The metadata that the rules read.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Meta<'a> {

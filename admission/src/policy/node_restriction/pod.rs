@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::ownership::Meta;
 use super::pod_references;
 use super::request::{Named, NodeRequest, not_found, wrong_result};
-use crate::decision::Interrupted;
+use crate::decision::Checked;
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
 use crate::json::text::{Text, or_default};
@@ -37,7 +37,7 @@ struct Spec<'a> {
 }
 
 /// `admitPod`, and the refusal of every subresource that is not status or eviction.
-pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
+pub(super) fn check(request: &NodeRequest<'_, '_>) -> Checked {
     let rule = AdmissionRule::Pods;
     if !request.subresource().is_empty() {
         let subresource = Quoted(request.subresource());
@@ -68,7 +68,7 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
 }
 
 /// `admitPodCreate`.
-fn check_create(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
+fn check_create(request: &NodeRequest<'_, '_>) -> Checked {
     let deny = |what: &str| {
         let denial = request.denial(AdmissionRule::Pods, what);
         Err(denial.remedy(MIRROR_REMEDY).into())
@@ -231,7 +231,7 @@ pub(super) fn check_status(request: &NodeRequest<'_, '_>) -> Result<(), Denial> 
 }
 
 /// `admitPodEviction`. No DELETE admission follows an eviction, so this is the only check.
-pub(super) fn check_eviction(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
+pub(super) fn check_eviction(request: &NodeRequest<'_, '_>) -> Checked {
     let rule = AdmissionRule::Evictions;
     if request.operation() != Operation::Create {
         let message = format!("unexpected operation {}", request.operation().as_str());
@@ -260,12 +260,11 @@ pub(super) fn check_eviction(request: &NodeRequest<'_, '_>) -> Result<(), Interr
     Ok(())
 }
 
-/// The pod of this name in the request's namespace.
 pub(super) fn look_up_pod<'k>(
     request: &'k NodeRequest<'_, '_>,
     rule: AdmissionRule,
     name: String,
-) -> Result<&'k PodFacts, Interrupted> {
+) -> Checked<&'k PodFacts> {
     find_pod(request, rule, name)?.map_err(|message| not_found(rule, message))
 }
 
@@ -274,7 +273,7 @@ pub(super) fn find_pod<'k>(
     request: &'k NodeRequest<'_, '_>,
     rule: AdmissionRule,
     name: String,
-) -> Result<Result<&'k PodFacts, String>, Interrupted> {
+) -> Checked<Result<&'k PodFacts, String>> {
     let namespace = request.namespace().to_owned();
     match request.look_up(rule, Lookup::Pod { namespace, name })? {
         Ok(LookupResult::Pod(pod)) => Ok(Ok(pod)),

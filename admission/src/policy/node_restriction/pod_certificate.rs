@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::pod::find_pod;
 use super::request::{NodeRequest, OnlySpec, wrong_result};
-use crate::decision::Interrupted;
+use crate::decision::{Checked, Interrupted};
 use crate::denial::{Denial, StatusReason};
 use crate::go_quote::Quoted;
 use crate::json::text::Text;
@@ -40,8 +40,9 @@ fn deny(message: String) -> Interrupted {
 }
 
 /// `admitPodCertificateRequest`.
-pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
-    if !request.policy.has_pod_certificate_requests() {
+pub(super) fn check(request: &NodeRequest<'_, '_>) -> Checked {
+    let is_served = request.policy.pod_certificate_requests;
+    if !is_served.unwrap_or_else(|| request.policy.version().is_1_37_or_later()) {
         return Err(deny(
             "PodCertificateRequest feature gate is disabled".to_owned(),
         ));
@@ -132,11 +133,7 @@ fn differs(reason: StatusReason, message: String, value: &str) -> Interrupted {
 }
 
 /// `validateNodePodCertificateSigner`.
-fn check_signer(
-    request: &NodeRequest<'_, '_>,
-    spec: &Spec<'_>,
-    pod: &PodFacts,
-) -> Result<(), Interrupted> {
+fn check_signer(request: &NodeRequest<'_, '_>, spec: &Spec<'_>, pod: &PodFacts) -> Checked {
     let signer = &*spec.signer_name;
     let is_mounted = pod.signers.iter().any(|mounted| mounted == signer);
     if is_mounted || !request.policy.version().is_1_37_or_later() {
@@ -169,8 +166,7 @@ fn check_signer(
         .into())
 }
 
-/// The denial for an object that does not exist. Not Forbidden: a cache may only be behind, and a retry
-/// may succeed.
+/// The denial for an object that does not exist. Not Forbidden: if a cache is behind, a retry may succeed.
 fn missing(error: &str, what: &str) -> Interrupted {
     let message = format!("while retrieving {what} named in the PodCertificateRequest: {error}");
     Denial::new(RULE, StatusReason::InternalError, message).into()
@@ -180,7 +176,7 @@ fn look_up_uid<'k>(
     request: &'k NodeRequest<'_, '_>,
     lookup: Lookup,
     what: &str,
-) -> Result<&'k str, Interrupted> {
+) -> Checked<&'k str> {
     match request.look_up(RULE, lookup)? {
         Ok(LookupResult::Uid(uid)) => Ok(uid),
         Ok(_) => Err(wrong_result(RULE)),

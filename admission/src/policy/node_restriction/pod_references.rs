@@ -87,7 +87,6 @@ struct Projected<'a> {
     sources: Vec<Source<'a>>,
 }
 
-/// Volume sources without a reference.
 pub(crate) const PLAIN: [&str; 22] = [
     "awsElasticBlockStore",
     "azureDisk",
@@ -113,8 +112,7 @@ pub(crate) const PLAIN: [&str; 22] = [
     "vsphereVolume",
 ];
 
-/// Sources that may name a secret, in the order of `VisitPodSecretNames`; with them
-/// `projected`, which is read on its own.
+/// Sources that may name a secret, in the order of `VisitPodSecretNames`; `projected` is read apart.
 const WITH_SECRETS: [&str; 11] = [
     "azureFile",
     "cephfs",
@@ -238,7 +236,6 @@ fn names_config_map(spec: &Spec<'_>) -> Result<bool, Denial> {
     Ok(false)
 }
 
-/// Whether a source of this projected volume names a `kind`.
 fn projects(raw: &RawValue, kind: &'static str) -> Result<bool, Denial> {
     for source in read::<Projected<'_>>(raw)?.sources {
         if let Some((_, raw)) = first_source(&source, &[kind])
@@ -268,8 +265,7 @@ fn volume_reference(volume: &Source<'_>) -> Result<Option<&'static str>, Denial>
         }
         return Ok(None);
     }
-    // The API server makes a volume without a source an emptyDir. An unknown source is refused, as
-    // in-tree.
+    // A volume without a source becomes an emptyDir. An unknown source is refused, as in-tree.
     if volume
         .iter()
         .all(|(key, raw)| &**key == "name" || raw.is_none())
@@ -279,7 +275,6 @@ fn volume_reference(volume: &Source<'_>) -> Result<Option<&'static str>, Denial>
     Err(unknown("unknown volume type for volume ", volume))
 }
 
-/// The name in messages of the first of `kinds` that the source has.
 fn reference_of(
     source: &Source<'_>,
     kinds: &[(&'static str, &'static str)],
@@ -289,7 +284,6 @@ fn reference_of(
     found.map(|(_, resource)| *resource)
 }
 
-/// The first of `kinds` that the volume has.
 fn first_source<'a>(
     volume: &Source<'a>,
     kinds: &[&'static str],

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use serde::Deserialize;
 
 use crate::config::NodeRestrictionConfig;
-use crate::decision::Interrupted;
+use crate::decision::{Checked, Interrupted};
 use crate::denial::{Denial, StatusReason};
 use crate::go_quote::Quoted;
 use crate::json::text::{Text, or_default};
@@ -15,7 +15,6 @@ use crate::rule::AdmissionRule;
 
 /// The user name of a node (pkg/auth/nodeidentifier/default.go).
 pub(crate) const USER_PREFIX: &str = "system:node:";
-/// The group that makes such a user a node.
 pub(crate) const GROUP: &str = "system:nodes";
 
 /// More lookups than any real request needs; only the size of a pod limits its volumes.
@@ -29,7 +28,6 @@ pub(super) struct NodeRequest<'r, 'a> {
     pub(super) lookups: &'r Lookups,
 }
 
-/// An object of which a rule reads the spec alone.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "S: Default + Deserialize<'de>"))]
 pub(super) struct OnlySpec<S> {
@@ -37,7 +35,6 @@ pub(super) struct OnlySpec<S> {
     pub(super) spec: S,
 }
 
-/// An object of which a rule reads the name alone.
 #[derive(Deserialize)]
 pub(super) struct Named<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
@@ -63,17 +60,12 @@ impl<'a> Deref for NodeRequest<'_, 'a> {
 }
 
 impl NodeRequest<'_, '_> {
-    /// The denial that says what this node may not do.
     pub(super) fn denial(&self, rule: AdmissionRule, what: &str) -> Denial {
         Denial::forbidden(rule, format!("node {} {what}", Quoted(self.node)))
     }
 
     /// The result of `lookup`; interrupts the check of `rule` if it is not there yet, or failed.
-    pub(super) fn look_up(
-        &self,
-        rule: AdmissionRule,
-        lookup: Lookup,
-    ) -> Result<LookedUp<'_>, Interrupted> {
+    pub(super) fn look_up(&self, rule: AdmissionRule, lookup: Lookup) -> Checked<LookedUp<'_>> {
         Ok(match self.lookups.get(&lookup) {
             None if self.lookups.len() < MOST_LOOKUPS => return Err(Interrupted::Needs(lookup)),
             None => {
@@ -106,7 +98,7 @@ impl NodeRequest<'_, '_> {
         verb: &'static str,
         resource: String,
         name: &str,
-    ) -> Result<Result<bool, &str>, Interrupted> {
+    ) -> Checked<Result<bool, &str>> {
         let user = self.user();
         let access = Access {
             user: user.name().to_owned(),
@@ -136,13 +128,11 @@ impl NodeRequest<'_, '_> {
     }
 }
 
-/// The in-tree 404, unchanged.
 pub(super) fn not_found(rule: AdmissionRule, message: String) -> Interrupted {
     Denial::new(rule, StatusReason::NotFound, message).into()
 }
 
-/// The result has another type than the lookup: a bug in the caller, which must not allow a
-/// request.
+/// The result has another type than the lookup: a bug in the caller, which must allow no request.
 pub(super) fn wrong_result(rule: AdmissionRule) -> Interrupted {
     Denial::unavailable(rule, "failed to use the answer to a lookup").into()
 }

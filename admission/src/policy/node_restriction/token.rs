@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::pod::look_up_pod;
 use super::request::{NodeRequest, OnlySpec, wrong_result};
-use crate::decision::Interrupted;
+use crate::decision::Checked;
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
 use crate::json::text::{Text, or_default};
@@ -38,7 +38,7 @@ struct Bound<'a> {
 }
 
 /// `admitServiceAccount`.
-pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
+pub(super) fn check(request: &NodeRequest<'_, '_>) -> Checked {
     if request.operation() != Operation::Create || request.subresource() != "token" {
         return Ok(());
     }
@@ -103,11 +103,7 @@ fn raw_audiences<'t, 'a>(
 }
 
 /// `validateNodeServiceAccountAudience`.
-fn check_audience(
-    request: &NodeRequest<'_, '_>,
-    pod: &PodFacts,
-    audience: &str,
-) -> Result<(), Interrupted> {
+fn check_audience(request: &NodeRequest<'_, '_>, pod: &PodFacts, audience: &str) -> Checked {
     let quoted = Quoted(audience);
     if is_in_pod(request, pod, audience)? {
         return Ok(());
@@ -140,11 +136,7 @@ fn check_audience(
 }
 
 /// `podReferencesAudience`: errors count only when no volume has the audience.
-fn is_in_pod(
-    request: &NodeRequest<'_, '_>,
-    pod: &PodFacts,
-    audience: &str,
-) -> Result<bool, Interrupted> {
+fn is_in_pod(request: &NodeRequest<'_, '_>, pod: &PodFacts, audience: &str) -> Checked<bool> {
     // The ServiceAccount plugin appends its volume last: behind claims that need lookups.
     if pod
         .volumes
@@ -185,10 +177,7 @@ fn is_in_pod(
 type Found<T> = Result<T, String>;
 
 /// `getCSIFromPVC`.
-fn driver_of_claim(
-    request: &NodeRequest<'_, '_>,
-    claim: &str,
-) -> Result<Found<String>, Interrupted> {
+fn driver_of_claim(request: &NodeRequest<'_, '_>, claim: &str) -> Checked<Found<String>> {
     let lookup = Lookup::Claim {
         namespace: request.namespace().to_owned(),
         name: claim.to_owned(),
@@ -210,7 +199,7 @@ fn driver_asks(
     request: &NodeRequest<'_, '_>,
     driver: &str,
     audience: &str,
-) -> Result<Found<bool>, Interrupted> {
+) -> Checked<Found<bool>> {
     if driver.is_empty() {
         return Ok(Ok(false));
     }

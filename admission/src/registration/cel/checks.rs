@@ -15,7 +15,6 @@ const OLD_LABELS: &str = "oldObject.?metadata.?labels.orValue({})";
 pub(super) const CREATE: &str = "request.operation == 'CREATE'";
 pub(super) const UPDATE: &str = "request.operation == 'UPDATE'";
 
-/// `then`, if `when`.
 pub(super) fn implies(when: &str, then: &str) -> String {
     format!("!({when}) || ({then})")
 }
@@ -26,7 +25,6 @@ pub(super) fn same(path: &str, absent: &str) -> String {
     format!("object.?{path}.orValue({absent}) == oldObject.?{path}.orValue({absent})")
 }
 
-/// Whether the map at `path` is unchanged, except for some keys.
 fn same_but(path: &str, free: &str) -> String {
     let path = path.replace('.', ".?");
     let (new, old) = (
@@ -39,8 +37,7 @@ fn same_but(path: &str, free: &str) -> String {
     )
 }
 
-/// Whether all labels are unchanged, except those whose `key` is `free`, and the keys of the others
-/// that changed.
+/// Whether all labels are unchanged, except those whose `key` is `free`; and the keys that changed.
 pub(super) fn keeps_labels_but(free: &str) -> (String, String) {
     let changed = format!(
         "{NEW_LABELS}.filter(key, !({free}) && !(key in {OLD_LABELS} && \
@@ -55,7 +52,6 @@ pub(super) fn keeps_labels_but(free: &str) -> (String, String) {
     )
 }
 
-/// The rules that need no lookup.
 pub(super) fn in_tree(config: &NodeRestrictionConfig) -> Vec<Restriction> {
     let claims = &["persistentvolumeclaims", "persistentvolumeclaims/*"];
     let all_pods = pods(&["pods", "pods/*"]);

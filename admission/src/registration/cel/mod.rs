@@ -23,8 +23,7 @@ use super::webhooks::Webhook;
 use crate::config::Policies;
 use crate::rule::{AdmissionRule, Mode};
 
-/// Both kinds of policies are served in this version: the validating one since 1.30, the
-/// mutating one since 1.36.
+/// Both kinds are served in this version: the validating one since 1.30, the mutating one since 1.36.
 const VERSION: &str = "admissionregistration.k8s.io/v1";
 
 /// `ValidatingAdmissionPolicy` objects with their bindings, and a `MutatingAdmissionPolicy` with

@@ -4,7 +4,6 @@
 use crate::policy::node_restriction::pod_references::{PLAIN, PROJECTED, REFERRING};
 
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
-/// Paths of secret names in volume sources.
 const SECRETS: [&str; 10] = [
     "azureFile.secretName",
     "cephfs.secretRef.name",
@@ -46,7 +45,6 @@ fn list(object: &str, path: &str) -> String {
     format!("{object}.?{path}.optMap(list, list == null ? [] : list).orValue([])")
 }
 
-/// Whether a variable of a container, or a source of its variables, names a `kind`.
 fn variables(kind: &str) -> String {
     let every = CONTAINERS.map(|containers| {
         format!(
@@ -61,7 +59,6 @@ fn variables(kind: &str) -> String {
     every.join(" || ")
 }
 
-/// Whether a source of a projected volume names a `kind`.
 fn projected(kind: &str) -> String {
     format!(
         "{}.exists(s, {})",

@@ -37,8 +37,7 @@ pub(super) struct Check {
 }
 
 impl Check {
-    /// `{node}`, `{name}`, `{subresource}` and `{operation}` in the message are replaced by the
-    /// values of the request, in quotes.
+    /// `{node}`, `{name}`, `{subresource}` and `{operation}` stand for values of the request, in quotes.
     pub(super) fn new(holds: impl Into<String>, message: &str) -> Self {
         Self::with_value(holds, message, "''")
     }

@@ -15,7 +15,6 @@ const OWN: [&str; 5] = [
 /// The condition by which k3s and RKE2 say whether a server is a voting member of etcd.
 const ETCD: &str = "EtcdIsVoter";
 
-/// Whether GKE's detector sets the condition about a setting.
 fn is_setting(kind: &str) -> bool {
     kind == "SysctlChanged" || (kind.starts_with("Deprecated") && kind.ends_with("Configuration"))
 }
@@ -26,8 +25,7 @@ fn is_pressure(kind: &str) -> bool {
     kind.ends_with("Pressure") && !OWN.contains(&kind)
 }
 
-/// Whether an agent's condition reports a fault. Most do when they are `True`; those whose type
-/// ends in `Ready` do when they are `False`.
+/// Whether an agent's condition reports a fault: `True`, or `False` if its type ends in `Ready`.
 fn is_fault(condition: &NodeCondition) -> bool {
     let kind = condition.kind.as_str();
     let named = [

@@ -15,11 +15,9 @@ use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
 use nodelife_core::zone::ZoneKey;
 
-/// How long a node may take to join. Between its attempts to make its lease, a new kubelet waits at
-/// most 7 s.
+/// How long a node may take to join. A new kubelet waits at most 7 s between attempts to make its lease.
 const JOINING: i64 = 300;
 
-/// What to do about a kubelet that renews its lease alone.
 const POST_STATUS: &str = "Look for failed status updates in the kubelet's log. Possible causes: a \
                            webhook denies them, a permission is missing, or the status is too large.";
 
@@ -152,7 +150,6 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
     Some(with_status_without_lease(found, context, node))
 }
 
-/// Adds whether and when the `NoExecute` taint comes.
 fn with_taint_outlook<'a>(
     found: FindingBuilder<'a>,
     context: &Context<'_>,

@@ -87,8 +87,7 @@ pub(super) fn outlier(context: &Context<'_>, findings: &mut Findings<'_>) {
             continue;
         };
         for node in nodes {
-            // A threshold in percent is a share of the machine's own memory, which differs by some
-            // KiB between hosts and kernels.
+            // A threshold in percent is a share of memory that differs by some KiB between hosts and kernels.
             let is_usual = |own: (i64, i64)| own.0 == usual.0 && own.1.abs_diff(usual.1) < 1 << 20;
             let Some(own) = kept(node).filter(|own| !is_usual(*own)) else {
                 continue;

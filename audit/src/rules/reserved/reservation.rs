@@ -45,8 +45,7 @@ pub(super) fn nothing_reserved<'a>(
 pub(super) fn disk_fills<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let disk = capacity(node, STORAGE).filter(|disk| !disk.is_zero())?;
     let machine = NodeMachine::of(node);
-    // kind and minikube set no threshold on purpose, and neither does AKS on Windows. NL-RES-013
-    // reports a configuration without it.
+    // kind and minikube set none on purpose, nor does AKS on Windows. NL-RES-013 reports the rest.
     let config = context.config(&node.metadata.name);
     let is_told = config.is_some_and(|c| !c.eviction_hard.contains_key("nodefs.available"));
     let by_design = machine.is_windows || machine.class != Class::NodeMachine;
@@ -58,8 +57,7 @@ pub(super) fn disk_fills<'a>(context: &Context<'a>, node: &'a Node) -> Option<Fi
     })
 }
 
-/// Capacity − Allocatable of CPU and memory, without huge pages: the kubelet subtracts their
-/// whole capacity from the memory.
+/// Capacity − Allocatable of CPU and memory, less the huge pages, which the kubelet takes off the memory.
 pub(super) fn kept_back(node: &Node) -> Option<(Quantity, Quantity)> {
     let cpu = capacity(node, "cpu")? - allocatable(node, "cpu")?;
     let mut memory = capacity(node, "memory")? - allocatable(node, "memory")?;
@@ -160,7 +158,6 @@ pub(super) fn half_reserved(_: &Context<'_>, node: &Node, findings: &mut Finding
     }
 }
 
-/// Whether EKS' formula keeps back so much memory, for whatever number of pods.
 fn is_for_pods(provider: Provider, kept: Quantity) -> bool {
     let memory = |pods| {
         let size = NodeSize {

@@ -51,7 +51,6 @@ const CSI: &str = "kubernetes.io/csi/";
 const HEADS: &[&str] = &["Frequent", "Unhealthy", "Deprecated"];
 const TAILS: &[&str] = &["Problem", "Unhealthy", "Pressure", "Ready", "Configuration"];
 
-/// Replaces the names of nodes, namespaces, pods and all else that its owner wrote.
 pub fn redact(snapshot: &mut Snapshot) -> Result<(), serde_json::Error> {
     let mut pseudonyms = Pseudonyms::default();
     let mut lists = Lists {
@@ -107,7 +106,6 @@ impl Visitor for Lists<'_> {
     }
 }
 
-/// The object with what `change` makes of its JSON.
 fn changed<T: Serialize + DeserializeOwned>(
     object: &T,
     change: impl FnOnce(&mut Value),
@@ -120,7 +118,6 @@ fn changed<T: Serialize + DeserializeOwned>(
 
 static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| words(include_str!("words.txt")));
 
-/// The domains of the keys among them.
 static DOMAINS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     let domains = WORDS.iter().filter_map(|word| word.split_once('/'));
     domains.map(|(domain, _)| domain).collect()
@@ -137,7 +134,6 @@ struct Pseudonyms {
 }
 
 impl Pseudonyms {
-    /// Redacts what stands in `field`.
     fn value(&mut self, field: &str, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.text(field, text),
@@ -206,7 +202,6 @@ impl Pseudonyms {
         }
     }
 
-    /// A name, or a word or a time that stays.
     fn name(&mut self, text: &str) -> String {
         if text.is_empty() || WORDS.contains(text) || text.parse::<Timestamp>().is_ok() {
             return text.to_owned();
@@ -235,7 +230,6 @@ impl Pseudonyms {
         }
     }
 
-    /// An address, a range of addresses or the name of a host.
     fn address(&mut self, text: &str) -> String {
         let (ip, length) = text.split_once('/').unwrap_or((text, ""));
         if let (Ok(ip), true) = (
@@ -289,7 +283,6 @@ impl Pseudonyms {
         format!("{head}{}{tail}", self.name(text))
     }
 
-    /// Names between separators.
     fn parts(&mut self, text: &str, separator: &str) -> String {
         let parts = text
             .split(separator)

@@ -16,7 +16,6 @@ pub(crate) struct Field {
     pub(crate) shows_zero: bool,
 }
 
-/// The type of a field's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Text,

@@ -94,7 +94,6 @@ static AFFINITY: [Field; 3] = [
     field(3, "podAntiAffinity", Kind::Message(&POD_AFFINITY)),
 ];
 
-/// The field in all of them.
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 static NODE_AFFINITY: [Field; 1] = [field(1, REQUIRED, Kind::Message(&NODE_SELECTOR))];

@@ -18,7 +18,7 @@ pub enum Between {
 }
 
 impl Nodes {
-    pub(in crate::machine) fn some_wait(&self) -> bool {
+    pub(crate) fn some_wait(&self) -> bool {
         self.phases.values().any(|phase| phase.waits_for_turn())
     }
 
@@ -34,8 +34,7 @@ impl Nodes {
         (!soak.is_zero()).then_some(Effect::Soaks { node })
     }
 
-    /// Ends the soaks that are over, and begins the gates after them.
-    pub(in crate::machine) fn release_slots(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn release_slots(&mut self, now: Timestamp) -> Vec<Effect> {
         let gate_failed = |phase: &NodePhase| *phase == NodePhase::Left(NodeLoss::GateFailed);
         if !self.some_wait() && !self.phases.values().any(gate_failed) {
             self.between.clear();
@@ -58,8 +57,7 @@ impl Nodes {
         effects
     }
 
-    /// The nodes that others may not follow yet.
-    pub(in crate::machine) fn between(&self) -> impl Iterator<Item = (&Str, Between)> {
+    pub(crate) fn between(&self) -> impl Iterator<Item = (&Str, Between)> {
         self.between.iter().map(|(node, why)| (node, *why))
     }
 
@@ -72,12 +70,7 @@ impl Nodes {
 
     /// The command of `--gate` has ended after this node. If it failed, no other gets a turn, and the gate
     /// still stands: whoever goes on from here must not take it for passed.
-    pub(in crate::machine) fn gate_ended(
-        &mut self,
-        node: &str,
-        passed: bool,
-        now: Timestamp,
-    ) -> Vec<Effect> {
+    pub(crate) fn gate_ended(&mut self, node: &str, passed: bool, now: Timestamp) -> Vec<Effect> {
         if passed {
             self.between.remove(node);
             return Vec::new();
@@ -91,8 +84,7 @@ impl Nodes {
             .collect()
     }
 
-    /// The nodes that take no pods: those that are being drained, and those that were seen to be
-    /// cordoned or not Ready.
+    /// The nodes that take no pods: being drained, or seen to be cordoned or not Ready.
     pub(super) fn unavailable(&self) -> BTreeSet<&Str> {
         let seen = self.seen.iter().filter(|(_, seen)| seen.unavailable);
         let emptied = self.phases.iter();
@@ -102,13 +94,12 @@ impl Nodes {
             .collect()
     }
 
-    /// How many nodes may take no pods.
     pub(super) fn max_unavailable(&self) -> Option<usize> {
         self.share.max_unavailable.or(self.settings.max_unavailable)
     }
 
     /// Reports, once for each set of nodes, that only `--max-unavailable` delays the next node.
-    pub(in crate::machine) fn report_unavailable(&mut self) -> Option<Effect> {
+    pub(crate) fn report_unavailable(&mut self) -> Option<Effect> {
         let most = self.max_unavailable()?;
         let runs = |phase: &NodePhase| phase.has_turn();
         if self.phases.values().any(runs) || !self.between.is_empty() || !self.some_wait() {

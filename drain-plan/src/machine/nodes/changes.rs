@@ -15,18 +15,11 @@ pub(super) struct SeenNode {
     cordoned_in: Option<u64>,
     /// The last version in which it was seen to be schedulable.
     schedulable_in: Option<u64>,
-    /// Whether it is cordoned or not Ready.
     pub(super) unavailable: bool,
 }
 
 impl Nodes {
-    /// A node is cordoned: its pods may be evicted.
-    pub(in crate::machine) fn cordoned(
-        &mut self,
-        node: &Str,
-        version: &str,
-        now: Timestamp,
-    ) -> Vec<Effect> {
+    pub(crate) fn cordoned(&mut self, node: &Str, version: &str, now: Timestamp) -> Vec<Effect> {
         let seen = self.seen.entry(node.clone()).or_default();
         seen.cordoned_in = version.parse().ok();
         seen.unavailable = true;
@@ -37,7 +30,7 @@ impl Nodes {
     }
 
     /// A node as a watch or a read shows it; none if it is not there.
-    pub(in crate::machine) fn node_seen(
+    pub(crate) fn node_seen(
         &mut self,
         name: &Str,
         found: Option<&Node>,
@@ -75,13 +68,7 @@ impl Nodes {
         }
     }
 
-    /// Ends the drain of this node, and of no other.
-    pub(in crate::machine) fn leave(
-        &mut self,
-        node: &Str,
-        loss: NodeLoss,
-        now: Timestamp,
-    ) -> Vec<Effect> {
+    pub(crate) fn leave(&mut self, node: &Str, loss: NodeLoss, now: Timestamp) -> Vec<Effect> {
         let Some(phase) = self.phase(node) else {
             return Vec::new();
         };

@@ -26,7 +26,6 @@ const RELIST: SignedDuration = SignedDuration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodePhase {
     Waiting,
-    /// Its turn has come, and its cordon is on its way.
     Cordoning,
     Draining,
     /// Only budgets hold it up: others have their turn first. It stays cordoned.
@@ -37,30 +36,24 @@ pub enum NodePhase {
     Unconfirmed(Timestamp),
     /// The list showed it; replacements or volumes are waited for.
     Settling,
-    /// Nothing is waited for.
     Done,
-    /// Its drain ended before that.
     Left(NodeLoss),
 }
 
 impl NodePhase {
-    /// Whether it is one of those that are drained at once.
     pub(super) fn has_turn(self) -> bool {
         !self.waits_for_turn() && !matches!(self, Self::Done | Self::Left(_))
     }
 
-    /// Whether its turn is to come, the first or another.
     fn waits_for_turn(self) -> bool {
         matches!(self, Self::Waiting | Self::Yielded)
     }
 
-    /// Whether it takes no pods on account of its drain.
     fn takes_no_pods(self) -> bool {
         self.has_turn() || self == Self::Yielded
     }
 }
 
-/// Why the drain of a node ended before the node was empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeLoss {
     #[error("somebody uncordoned it; its pods are left alone")]
@@ -79,7 +72,6 @@ pub enum NodeLoss {
 }
 
 impl NodeLoss {
-    /// Whether a cordon of this drain stays.
     pub fn keeps_cordon(self) -> bool {
         matches!(self, Self::TimedOut | Self::GateFailed)
     }
@@ -90,7 +82,6 @@ pub(super) struct Nodes {
     settings: Arc<DrainOptions>,
     share: Share,
     order: Vec<Str>,
-    /// The position of each in the order.
     index: BTreeMap<Str, usize>,
     phases: BTreeMap<Str, NodePhase>,
     seen: BTreeMap<Str, SeenNode>,
@@ -99,7 +90,6 @@ pub(super) struct Nodes {
     between: BTreeMap<Str, Between>,
     /// The nodes that were last reported to be too many.
     told_unavailable: Vec<Str>,
-    /// The nodes whose pods were listed.
     listed: BTreeSet<Str>,
     /// The number of the last request to list the pods of each, and of all.
     confirms: BTreeMap<Str, u64>,
@@ -121,13 +111,11 @@ impl Nodes {
         }
     }
 
-    /// The nodes and their phases, in the order of the drain.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Str, NodePhase)> {
         let nodes = self.order.iter();
         nodes.filter_map(|node| Some((node, *self.phases.get(node.as_str())?)))
     }
 
-    /// The nodes in this phase, in the order of the drain.
     pub(super) fn in_phase(&self, phase: NodePhase) -> impl Iterator<Item = &Str> {
         let nodes = self.iter().filter(move |(_, is)| *is == phase);
         nodes.map(|(node, _)| node)
@@ -137,7 +125,6 @@ impl Nodes {
         self.phases.get(node).copied()
     }
 
-    /// The position of a node in the order of the drain.
     pub(super) fn index_of(&self, node: &str) -> Option<usize> {
         self.index.get(node).copied()
     }
@@ -154,7 +141,6 @@ impl Nodes {
         self.share = share;
     }
 
-    /// Its part of the limits that several drains share.
     pub(super) fn in_use(&self) -> InUse {
         let emptied = self.phases.iter();
         let emptied = emptied.filter(|(_, phase)| phase.takes_no_pods());
@@ -165,13 +151,11 @@ impl Nodes {
         }
     }
 
-    /// Whether all have ended.
     pub(super) fn are_over(&self) -> bool {
         let nodes = self.phases.keys();
         nodes.into_iter().all(|node| self.has_ended(node))
     }
 
-    /// Whether the node is not touched any more.
     pub(super) fn has_ended(&self, node: &str) -> bool {
         let phase = self.phase(node);
         matches!(phase, Some(NodePhase::Done | NodePhase::Left(_)))
@@ -185,8 +169,7 @@ impl Nodes {
         self.listed.contains(node)
     }
 
-    /// The nodes whose pods may have to be listed once more. `open`: by the position of each node,
-    /// whether it still has pods that have to go.
+    /// The nodes to list once more. `open`: by position, whether a node still has pods that have to go.
     pub(super) fn empty(&self, open: &[bool], now: Timestamp) -> Vec<Str> {
         let is_due = |node: &Str| match self.phase(node) {
             Some(NodePhase::Draining) => self.is_listed(node),
@@ -200,7 +183,6 @@ impl Nodes {
             .collect()
     }
 
-    /// Asks for a list of the node's pods.
     pub(super) fn request_confirm(&mut self, node: Str) -> Effect {
         self.phases.insert(node.clone(), NodePhase::Confirming);
         self.last_confirm += 1;
@@ -209,13 +191,11 @@ impl Nodes {
         Effect::Confirm { node, request }
     }
 
-    /// Puts off the list until this time.
     pub(super) fn confirm_later(&mut self, node: Str, at: Timestamp) {
         self.phases.insert(node, NodePhase::Unconfirmed(at));
     }
 
-    /// Whether a list is the one that was asked for last: one that was asked for before the last pod
-    /// came may not show that.
+    /// Whether a list is the one that was asked for last: an earlier one may not show the last pod.
     pub(super) fn is_confirmed_by(&self, node: &str, request: u64) -> bool {
         self.phase(node) == Some(NodePhase::Confirming) && self.confirms.get(node) == Some(&request)
     }
@@ -232,7 +212,6 @@ impl Nodes {
         }
     }
 
-    /// A node that was thought to be empty is not.
     pub(super) fn reopen(&mut self, node: &Str) {
         let phase = self.phase(node);
         if matches!(
@@ -243,13 +222,11 @@ impl Nodes {
         }
     }
 
-    /// A node is empty, and waits for replacements or volumes.
     pub(super) fn settle(&mut self, node: &Str) -> Effect {
         self.phases.insert(node.clone(), NodePhase::Settling);
         Effect::Awaits { node: node.clone() }
     }
 
-    /// A node is empty, and waits for nothing.
     pub(super) fn finish(&mut self, node: &Str, now: Timestamp) -> Vec<Effect> {
         self.phases.insert(node.clone(), NodePhase::Done);
         let mut effects = vec![Effect::Done { node: node.clone() }];
@@ -257,7 +234,6 @@ impl Nodes {
         effects
     }
 
-    /// When something is due about the nodes that no event brings.
     pub(super) fn wake_times(&self) -> impl Iterator<Item = Timestamp> {
         let confirms = self.phases.values().filter_map(|phase| match phase {
             NodePhase::Unconfirmed(at) => Some(*at),

@@ -8,34 +8,27 @@ use super::{NodeLoss, NodePhase, Nodes};
 use crate::machine::event::Effect;
 use nodelife_core::text::Str;
 
-/// How long only budgets delay a node before the next one gets its turn: as long as an implicit
-/// budget waits for a replacement.
-pub(in crate::machine) const YIELD_AFTER: SignedDuration = SignedDuration::from_secs(60);
+/// How long only budgets delay a node before the next has its turn: as long as implicit ones wait.
+pub(crate) const YIELD_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
-/// The time that a node has had.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Turn {
-    /// Since when it is its turn, if it is.
     since: Option<Timestamp>,
-    /// How long its earlier turns took together.
     before: SignedDuration,
-    /// When it last made way for another.
     yielded: Option<Timestamp>,
-    /// When its drain ended.
     pub(super) ended: Option<Timestamp>,
 }
 
 impl Nodes {
-    pub(in crate::machine) fn had_turn(&self, node: &str) -> bool {
+    pub(crate) fn had_turn(&self, node: &str) -> bool {
         self.turns.contains_key(node)
     }
 
-    pub(in crate::machine) fn turn_since(&self, node: &str) -> Option<Timestamp> {
+    pub(crate) fn turn_since(&self, node: &str) -> Option<Timestamp> {
         self.turns.get(node)?.since
     }
 
-    /// When the drain of a node that had its turn ended.
-    pub(in crate::machine) fn ended_at(&self, node: &str) -> Option<Timestamp> {
+    pub(crate) fn ended_at(&self, node: &str) -> Option<Timestamp> {
         self.turns.get(node)?.ended
     }
 
@@ -49,7 +42,6 @@ impl Nodes {
         turn.since = Some(now);
     }
 
-    /// When the time of this node is over.
     fn deadline(&self, node: &str) -> Option<Timestamp> {
         let phase = self.phase(node)?;
         // The cordon has a time limit of its own, and what it did has to be known.
@@ -60,8 +52,7 @@ impl Nodes {
         Some(turn.since? + (self.settings.node_timeout? - turn.before))
     }
 
-    /// Ends the drain of each node whose time is over.
-    pub(in crate::machine) fn expire(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn expire(&mut self, now: Timestamp) -> Vec<Effect> {
         if self.settings.node_timeout.is_none() {
             return Vec::new();
         }
@@ -79,7 +70,7 @@ impl Nodes {
 
     /// Has one of these nodes, which budgets have held up for too long, make way, if another can
     /// begin instead. `stuck`: as for [`Nodes::next`].
-    pub(in crate::machine) fn yield_turn(
+    pub(crate) fn yield_turn(
         &mut self,
         stalled: Vec<Str>,
         stuck: &BTreeSet<Str>,

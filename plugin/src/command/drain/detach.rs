@@ -17,8 +17,7 @@ use crate::command::{connect, input};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
 
-/// The advice if the definition is missing.
-pub(in crate::command) const NOT_INSTALLED: &str = "the cluster has no NodeMaintenance: install \
+pub(crate) const NOT_INSTALLED: &str = "the cluster has no NodeMaintenance: install \
      nodelife-controller with `kubectl apply -k manifests/controller`";
 
 /// Creates the object and says its name. `name`: empty where the server makes one.
@@ -46,10 +45,7 @@ pub(super) async fn detach(
         end: Some(end.timestamp()),
         duration: None,
     });
-    let approved = match &args.plan {
-        Some(file) => Some(plan::read_approved(file)?.digest()),
-        None => None,
-    };
+    let approved = args.plan.as_deref().map(plan::read_approved).transpose()?;
     // What the controller would refuse is said here, while somebody is there to read it.
     let request = DrainRequest {
         dry_run: true,
@@ -75,18 +71,17 @@ pub(super) async fn detach(
     if args.run.dry_run != DryRun::None {
         return Ok(ExitStatus::Done);
     }
-    if let Some(digest) = approved {
+    if let Some(scope) = approved {
         // The API server takes no approval at creation.
         let created: NodeMaintenance = serde_json::from_value(created)?;
         let name = &created.metadata.name;
-        let approved = cluster.approve_maintenance(&created, &digest).await;
+        let approved = cluster.approve_maintenance(&created, &scope.digest()).await;
         approved.with_context(|| format!("failed to approve the plan of {name}"))?;
     }
     warn_without_controller(&cluster, printer).await;
     Ok(ExitStatus::Done)
 }
 
-/// Creates the object, unless this is a dry run, and prints it or its name.
 async fn create(
     cluster: &Cluster,
     name: Option<&str>,

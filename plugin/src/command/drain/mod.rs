@@ -68,7 +68,6 @@ async fn drain(
 /// What is left to do, unless it ended already.
 pub(super) type Begun = anyhow::Result<ControlFlow<ExitStatus, Box<Drain>>>;
 
-/// Begins a drain, within its `--timeout`.
 pub(super) async fn begun(begin: impl Future<Output = Begun>, end: Option<Instant>) -> Begun {
     match end {
         Some(end) => tokio::time::timeout_at(end, begin)
@@ -181,8 +180,7 @@ async fn in_maintenance(cluster: &Cluster, nodes: &[Node]) -> anyhow::Result<Opt
     Ok(None)
 }
 
-/// `--undo`: uncordons the nodes that drains cordoned, but not while a drain works on one of the
-/// nodes.
+/// `--undo`: uncordons the nodes that drains cordoned, unless a drain works on one of them.
 async fn undo(cluster: &Cluster, request: &DrainRequest, printer: &mut Printer) -> Exit {
     let selected = nodelife_drain::select_nodes(cluster, &request.nodes).await?;
     if let Some((node, name)) = in_maintenance(cluster, &selected.nodes).await? {

@@ -15,10 +15,8 @@ use crate::command::input;
 use crate::exit::Exit;
 use crate::output::Printer;
 
-/// The data that a plan needs.
 const NEEDED: [Source; 2] = [Source::Nodes, Source::Pods];
 
-/// Prints the plan for the nodes as the files show them.
 pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> Exit {
     let snapshot = input::from_files(&args.input, printer)?;
     for source in NEEDED {
@@ -53,7 +51,7 @@ pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> Exit {
     Ok(status.into())
 }
 
-pub(in crate::command) fn warn_missing(snapshot: &Snapshot, printer: &mut Printer) {
+pub(crate) fn warn_missing(snapshot: &Snapshot, printer: &mut Printer) {
     for (source, effect) in [
         (Source::Workloads, "whether controllers still exist"),
         (Source::Volumes, "which nodes can reach the volumes"),

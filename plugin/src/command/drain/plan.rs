@@ -14,7 +14,7 @@ use crate::exit::UsageError;
 use crate::output::{Cell, Printer, Table};
 
 /// Prints the plan; one that is `refused` says nothing of what it would do.
-pub(in crate::command) fn print(
+pub(crate) fn print(
     plan: &DrainPlan,
     format: Option<DrainFormat>,
     refused: bool,
@@ -84,7 +84,6 @@ fn table(plan: &DrainPlan) -> Table {
     table
 }
 
-/// How long it will take, and how that is known.
 fn print_estimate(estimate: &Estimate, printer: &mut Printer) {
     let (min, max) = (estimate.min_seconds, estimate.max_seconds);
     if min.rounded() == max.rounded() {

@@ -30,10 +30,8 @@ pub(super) fn request(args: &DrainArgs, end: Option<Instant>) -> DrainRequest {
 
 fn gate(args: &DrainArgs) -> Option<Arc<dyn Gate>> {
     let text = args.gate.clone()?;
-    Some(Arc::new(ShellGate {
-        text,
-        timeout: (!args.gate_timeout.is_zero()).then_some(args.gate_timeout),
-    }))
+    let timeout = (!args.gate_timeout.is_zero()).then_some(args.gate_timeout);
+    Some(Arc::new(ShellGate { text, timeout }))
 }
 
 /// Combinations that clap cannot know to be wrong.

@@ -10,9 +10,7 @@ use crate::output::{Cell, Table};
 
 /// More pods than these are not listed one by one, unless they are of one node.
 const MANY: usize = 40;
-/// Reasons that are printed of each action.
 const REASONS: usize = 5;
-/// Names that are printed of each reason.
 const NAMES: usize = 3;
 
 const ACTIONS: [Action; 6] = [
@@ -24,7 +22,6 @@ const ACTIONS: [Action; 6] = [
     Action::Skip,
 ];
 
-/// Whether the plan has too many pods to list them.
 pub(super) fn is_large(plan: &DrainPlan) -> bool {
     plan.nodes.len() > 1 && plan.pods.len() > MANY
 }

@@ -157,7 +157,6 @@ pub(super) async fn run(
     Ok(ExitStatus::of_findings(refused))
 }
 
-/// A machine that is described on the command line.
 fn of_machine(args: &AllocatableArgs, mut capacity: Amounts) -> anyhow::Result<Allocatable> {
     let stated = |name: &str| capacity.get(name).and_then(|amount| amount.value());
     let pods = args.max_pods.or_else(|| stated("pods"));
@@ -178,7 +177,6 @@ fn of_machine(args: &AllocatableArgs, mut capacity: Amounts) -> anyhow::Result<A
     Ok(allocatable::compute(&capacity, &configuration))
 }
 
-/// The configuration that a provider's formula gives a machine with this capacity.
 fn by_formula(
     provider: Provider,
     capacity: &Amounts,

@@ -1,5 +1,6 @@
 //! Reads the kubelet configuration that the flags describe.
 
+use anyhow::Result;
 use nodelife_audit::kubelet_start;
 use nodelife_audit::kubelet_start::{Cgroups, Document, Target};
 use nodelife_core::allocatable::KubeletConfiguration;
@@ -13,11 +14,8 @@ use crate::command::kubelet_files;
 use crate::exit::KubeletRefuses;
 
 /// The configuration in the files; none when no flag names one.
-///
-/// # Errors
-///
-/// A file that cannot be read or is no kubelet configuration, or with which no kubelet starts.
-pub(super) fn of_files(args: &KubeletArgs) -> anyhow::Result<Option<KubeletConfiguration>> {
+/// Fails for a file that cannot be read or is no kubelet configuration, or with which no kubelet starts.
+pub(super) fn of_files(args: &KubeletArgs) -> Result<Option<KubeletConfiguration>> {
     let folder = args.kubelet_config_dir.as_deref();
     let files = kubelet_files::read(args.kubelet_config.as_deref(), folder)?;
     if files.file.is_none() && files.drop_ins.is_empty() {
@@ -47,16 +45,12 @@ fn check(document: &Document) -> Result<(), KubeletRefuses> {
 }
 
 /// The defaults of a kubelet with an empty configuration file.
-pub(super) fn of_defaults() -> anyhow::Result<KubeletConfiguration> {
+pub(super) fn of_defaults() -> Result<KubeletConfiguration> {
     let empty = Value::Object(Map::new());
     Ok(KubeletConfiguration::from_files(Some(empty), [])?)
 }
 
-/// The defaults with the reservations of the provider's formula.
-pub(super) fn of_provider(
-    provider: Provider,
-    machine: NodeSize,
-) -> anyhow::Result<KubeletConfiguration> {
+pub(super) fn of_provider(provider: Provider, machine: NodeSize) -> Result<KubeletConfiguration> {
     let mut configuration = of_defaults()?;
     let reserved = provider.formula(machine);
     let bytes = |amount| Quantity::new(amount, Format::BinarySi).to_string();

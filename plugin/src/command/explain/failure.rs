@@ -144,7 +144,6 @@ fn print(timeline: &FailureTimeline, now: Timestamp, printer: &mut Printer) -> a
     Ok(printer.table(&table)?)
 }
 
-/// How fast the nodes of the zone are tainted.
 fn of_zone(timeline: &FailureTimeline) -> String {
     let FailureTimeline {
         zone,

@@ -10,8 +10,7 @@ use crate::command::rules;
 use crate::exit::{Exit, ExitStatus, UsageError};
 use crate::output::{Cell, Printer, Table, style};
 
-/// Topics beside the rules.
-pub(in crate::command) const TOPICS: [&str; 4] = ["allocatable", "zones", "failure", "shutdown"];
+pub(crate) const TOPICS: [&str; 4] = ["allocatable", "zones", "failure", "shutdown"];
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

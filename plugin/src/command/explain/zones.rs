@@ -57,7 +57,6 @@ pub(crate) struct ControllerArgs {
 }
 
 impl ControllerArgs {
-    /// The flags, over the defaults of the server's version.
     pub(crate) fn settings(&self, server_version: Option<&str>) -> Settings {
         let mut all = Settings::for_version(server_version);
         all.grace_period = self.node_monitor_grace_period.unwrap_or(all.grace_period);

@@ -11,7 +11,6 @@ use crate::report::input_flags;
 /// A row, unless it has no value.
 type Line = (&'static str, Option<String>);
 
-/// Prints what the object says.
 pub(super) fn describe(
     one: &NodeMaintenance,
     now: Timestamp,
@@ -108,7 +107,6 @@ fn print(lines: Vec<Line>, printer: &mut Printer) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints the plan, and with it the scope of an approval.
 pub(super) fn plan(one: &NodeMaintenance, printer: &mut Printer) -> anyhow::Result<()> {
     const SHOWN: usize = 10;
     let plan = one.status.plan.as_ref();
@@ -135,7 +133,6 @@ pub(super) fn plan(one: &NodeMaintenance, printer: &mut Printer) -> anyhow::Resu
     Ok(printer.table(&table)?)
 }
 
-/// The words of a drain for the state of a node.
 pub(super) fn state(state: NodeState) -> &'static str {
     match state {
         NodeState::Waiting => "waiting for its turn",

@@ -108,7 +108,6 @@ pub(crate) struct NameArgs {
 }
 
 impl NameArgs {
-    /// The name without the resource.
     pub(crate) fn name(&self) -> &str {
         match self.name.split_once('/') {
             Some((resource, name)) if resource.starts_with("nodemaintenance") => name,
@@ -163,7 +162,6 @@ async fn list(cluster: &Cluster, printer: &mut Printer) -> anyhow::Result<ExitSt
     Ok(ExitStatus::Done)
 }
 
-/// Why this version cannot read the object.
 fn unreadable(one: &NodeMaintenance) -> Option<String> {
     let settings = || DrainSettings::from_spec(&one.spec.drain).err();
     one.unreadable().map(str::to_owned).or_else(settings)

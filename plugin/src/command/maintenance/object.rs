@@ -16,7 +16,6 @@ use crate::output::Printer;
 /// A controller renews its Lease every few seconds; clocks differ.
 const SILENT: SignedDuration = SignedDuration::from_mins(1);
 
-/// How many nodes are drained, of how many.
 pub(super) fn progress(one: &NodeMaintenance) -> String {
     let progress = one.status.progress.as_deref();
     progress.map_or_else(
@@ -28,7 +27,6 @@ pub(super) fn progress(one: &NodeMaintenance) -> String {
     )
 }
 
-/// Why a node is not drained, or what the next one waits for.
 pub(super) fn why(node: &NodeStatus) -> String {
     let next = match node.next_waits_for {
         Some(BetweenNodes::Soak) => "the next node waits for the soak after it",
@@ -40,7 +38,7 @@ pub(super) fn why(node: &NodeStatus) -> String {
 }
 
 /// Says so if no controller is at work, by its Lease. Who may not list Leases is told nothing.
-pub(in crate::command) async fn warn_without_controller(cluster: &Cluster, printer: &mut Printer) {
+pub(crate) async fn warn_without_controller(cluster: &Cluster, printer: &mut Printer) {
     let named = ListFilter::named("nodelife-controller");
     let Ok(leases) = cluster.items(&listing::ALL_LEASES, &named).await else {
         return;

@@ -98,10 +98,8 @@ async fn next(
     }
 }
 
-/// The reasons of the pods that are not settled, by namespace and name.
 type Pods = BTreeMap<(Str, Str), Str>;
 
-/// The nodes and pods as they were printed.
 #[derive(Default)]
 struct Seen {
     state: String,
@@ -161,8 +159,7 @@ fn shown(before: &Pods, pods: &[UnsettledPod]) -> Pods {
     shown.collect()
 }
 
-/// A line for each pod of which there is something to say; `more`: whether there are pods that are not in the
-/// list.
+/// A line for each pod with something to say; `more`: whether there are pods beyond the list.
 fn changes(before: &Pods, now: &Pods, more: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for (pod, reason) in now {

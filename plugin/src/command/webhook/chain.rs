@@ -64,7 +64,6 @@ pub(super) fn link(
     }
 }
 
-/// A link that is as it should be.
 pub(super) fn ok(name: &'static str, message: impl Into<String>) -> Link {
     link(name, Health::Ok, message, "")
 }
@@ -144,12 +143,10 @@ pub(super) fn needs(installed: &Installed, path: &str, value: &str) -> bool {
     needed.iter().any(|one| at(one, path) == value)
 }
 
-/// The value at a JSON pointer, null where there is none.
 pub(super) fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
     value.pointer(path).unwrap_or(&Value::Null)
 }
 
-/// The items of the list at a JSON pointer.
 pub(super) fn items<'v>(value: &'v Value, path: &str) -> impl Iterator<Item = &'v Value> + Clone {
     at(value, path).as_array().into_iter().flatten()
 }
@@ -225,7 +222,6 @@ pub(super) fn close_for(installed: &Installed, namespace: &str) -> String {
     })
 }
 
-/// Whether the webhook is not called for a namespace with these labels.
 pub(super) fn exempts(webhook: &Value, labels: &Labels) -> bool {
     let selector = LabelSelector::deserialize(at(webhook, "/namespaceSelector"));
     selector.is_ok_and(|selector| !selector.matches(labels))
@@ -238,7 +234,6 @@ pub(super) fn names<'w>(
     join(webhooks.filter(|one| choose(one)).map(name), ", ")
 }
 
-/// Whether the API server refuses a request if the call fails.
 pub(super) fn is_closed(webhook: &Value) -> bool {
     at(webhook, "/failurePolicy") != "Ignore"
 }
@@ -248,7 +243,6 @@ pub(super) fn may_close_tokens(webhook: &Value) -> bool {
     reviews_tokens(webhook) && (is_closed(webhook) || name(webhook) == "node-tokens.nodelife.dev")
 }
 
-/// Whether the webhook is called for the tokens that nodes request.
 pub(super) fn reviews_tokens(webhook: &Value) -> bool {
     let mut resources = items(webhook, "/rules").flat_map(|rule| items(rule, "/resources"));
     resources.any(|resource| resource == "serviceaccounts/token")

@@ -3,7 +3,7 @@
 
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::Resource;
-use nodelife_cluster::{ApiError, Cluster};
+use nodelife_cluster::{ApiResult, Cluster};
 use nodelife_core::format::join;
 use nodelife_core::object::Labels;
 use serde::Deserialize as _;
@@ -25,7 +25,7 @@ pub(super) struct NodeAgent {
     labels: Labels,
 }
 
-pub(super) async fn read(cluster: &Cluster) -> Result<Vec<NodeAgent>, ApiError> {
+pub(super) async fn read(cluster: &Cluster) -> ApiResult<Vec<NodeAgent>> {
     let call = Call::get(DAEMON_SETS.all());
     let list: Value = cluster.read(&call).await?.json(&call)?;
     let sets = items(&list, "/items");

@@ -3,7 +3,7 @@
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::PODS;
 use nodelife_cluster::snapshot::node_restriction as node_restriction_of;
-use nodelife_cluster::{ApiError, Cluster};
+use nodelife_cluster::{ApiResult, Cluster};
 use nodelife_core::node_access::NodeRestriction;
 use serde_json::{Value, json};
 
@@ -12,7 +12,6 @@ use super::chain::{Health, Installed, Link, at, items, link, needs, ok};
 struct Probe {
     link: &'static str,
     webhook: &'static str,
-    /// The message if the call failed and the request passed.
     failed: &'static str,
     answered: &'static str,
     fix: &'static str,
@@ -34,8 +33,7 @@ const LOOKUP: Probe = Probe {
     fix: "the webhook's pods have to reach the API server (NetworkPolicy with egress), with the ClusterRole nodelife-webhook",
 };
 
-/// Whether the API server's own plugin refuses what nodes may not write, before any webhook, or else the
-/// webhook.
+/// Whether the API server's plugin, before any webhook, or the webhook refuses what nodes may not write.
 pub(super) async fn node_restriction(cluster: &Cluster, installed: &Installed) -> Link {
     const LINK: &str = "nodeRestriction";
     let restricts = installed.is_there() && needs(installed, "/webhooks/0/name", LOOKUP.webhook);
@@ -59,7 +57,6 @@ pub(super) async fn node_restriction(cluster: &Cluster, installed: &Installed) -
     }
 }
 
-/// Creates a pod as a dry run.
 pub(super) async fn call(cluster: &Cluster) -> Link {
     let pod = json!({
         "apiVersion": "v1",
@@ -94,7 +91,7 @@ pub(super) async fn lookup(cluster: &Cluster, namespace: &str, slices: &[Value])
 impl Probe {
     /// Sends the request as a dry run. An API server that ignores failures does not report them
     /// in its response, so its own counters are read before and after.
-    async fn run(&self, cluster: &Cluster, made: Result<Call, ApiError>) -> Link {
+    async fn run(&self, cluster: &Cluster, made: ApiResult<Call>) -> Link {
         let broken = |message: &str| link(self.link, Health::Broken, message, self.fix);
         let unknown = |message: String| link(self.link, Health::Unknown, message, "");
         let before = self.counters(cluster).await;
@@ -148,9 +145,7 @@ impl Probe {
     }
 }
 
-/// The counters of an API server for one webhook.
 struct Counters {
-    /// Calls that failed and were ignored.
     open: f64,
     answered: f64,
 }

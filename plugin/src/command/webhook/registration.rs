@@ -20,8 +20,7 @@ const FIX: &str =
 const ENFORCER: [&str; 2] = ["control-plane", "kubernetes.azure.com/managedby"];
 const ENFORCER_FIX: &str = "AKS' admissions enforcer adds such selectors unless the configuration has the label admissions.enforcer/disabled=true";
 
-/// The policies of the installed webhook: those that its Deployment's arguments name, or else the built-in
-/// ones.
+/// The policies of the installed webhook: as its Deployment's arguments say, or the built-in ones.
 pub(super) async fn policies(cluster: &Cluster, namespace: &str) -> Result<Policies, String> {
     let text = |error: ApiError| error.to_string();
     let target = DEPLOYMENTS.all().in_namespace(namespace);
@@ -100,8 +99,7 @@ pub(super) fn inspect(installed: &Installed) -> Link {
     )
 }
 
-/// What `webhook` has otherwise than expected, or in addition, except what `certs` and the overlay
-/// fail-closed write.
+/// What `webhook` has otherwise or in addition, except what `certs` and the overlay fail-closed write.
 fn differences(expected: &Value, webhook: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for field in ["/timeoutSeconds", "/matchPolicy"] {

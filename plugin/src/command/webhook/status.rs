@@ -1,7 +1,7 @@
 use base64::Engine as _;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::{PODS, Resource};
-use nodelife_cluster::{ApiError, Cluster};
+use nodelife_cluster::{ApiError, ApiResult, Cluster};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -33,7 +33,6 @@ const CONFIGURATIONS: [Resource; 2] = [
 const SECRETS: Resource = Resource::core("secrets");
 const SLICES: Resource = Resource::grouped("discovery.k8s.io", "v1", "endpointslices");
 
-/// Why a container waits that is about to start.
 const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
 #[derive(Serialize)]
@@ -86,7 +85,7 @@ fn print(links: &[Link], printer: &mut Printer) -> anyhow::Result<()> {
     Ok(printer.table(&table)?)
 }
 
-async fn read(cluster: &Cluster, args: &StatusArgs) -> Result<Installed, ApiError> {
+async fn read(cluster: &Cluster, args: &StatusArgs) -> ApiResult<Installed> {
     let [mutating, validating] = CONFIGURATIONS;
     let [more_mutating, more_validating] = OTHERS;
     let (first, namespace) = (&args.configuration, &args.webhook_namespace);
@@ -105,13 +104,12 @@ async fn read(cluster: &Cluster, args: &StatusArgs) -> Result<Installed, ApiErro
     })
 }
 
-/// The webhooks of these configurations, if one of them exists.
 async fn webhooks(
     cluster: &Cluster,
     resource: Resource,
     first: &str,
     others: &[&str],
-) -> Result<Option<Vec<Value>>, ApiError> {
+) -> ApiResult<Option<Vec<Value>>> {
     let mut webhooks: Option<Vec<Value>> = None;
     for name in std::iter::once(&first).chain(others) {
         let found: Option<Value> = cluster.get(resource.all().named(name)).await?;
@@ -150,7 +148,7 @@ async fn waiting_pod(cluster: &Cluster, namespace: &str) -> Option<Link> {
     Some(link("pods", Health::Broken, message, fix))
 }
 
-async fn leaf(cluster: &Cluster, namespace: &str) -> Result<Option<Vec<u8>>, ApiError> {
+async fn leaf(cluster: &Cluster, namespace: &str) -> ApiResult<Option<Vec<u8>>> {
     let target = SECRETS.all().in_namespace(namespace);
     let secret: Option<Value> = cluster.get(target.named("nodelife-webhook-tls")).await?;
     Ok(secret.and_then(|secret| {
@@ -159,7 +157,7 @@ async fn leaf(cluster: &Cluster, namespace: &str) -> Result<Option<Vec<u8>>, Api
     }))
 }
 
-async fn endpoints(cluster: &Cluster, namespace: &str) -> Result<Vec<Value>, ApiError> {
+async fn endpoints(cluster: &Cluster, namespace: &str) -> ApiResult<Vec<Value>> {
     let call = Call::get(SLICES.all().in_namespace(namespace)).with_query(
         "labelSelector",
         "kubernetes.io/service-name=nodelife-webhook",

@@ -34,7 +34,6 @@ struct Answered {
     mode: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<u16>,
-    /// The message that the client would get.
     message: String,
     /// `JSONPatch` of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,11 +51,9 @@ impl Answered {
 }
 
 pub(super) fn run(args: &TestArgs, printer: &mut Printer) -> Exit {
-    let file = match &args.config {
-        Some(path) => read(path, ConfigFile::parse)?,
-        None => ConfigFile::default(),
-    };
-    let policies = file.policies(&args.set)?;
+    let file = args.config.as_deref();
+    let file = file.map(|path| read(path, ConfigFile::parse)).transpose()?;
+    let policies = file.unwrap_or_default().policies(&args.set)?;
     let objects = args.objects.as_deref();
     let objects = objects.map(|path| read(path, RecordedCluster::parse));
     let objects = objects.transpose()?;
@@ -85,7 +82,6 @@ fn read<T>(path: &Path, parse: fn(&str) -> Result<T, ConfigFileError>) -> anyhow
     parse(&text).with_context(failed)
 }
 
-/// A file, or stdin for `-`.
 fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin()));

@@ -48,7 +48,6 @@ pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "</section>")
 }
 
-/// A rule and its findings of one severity.
 fn rule(
     page: &Page<'_>,
     first: &Finding,

@@ -11,8 +11,7 @@ use super::parts::{Escaped, key};
 
 /// More rules than these are only counted.
 const SHOWN: usize = 5;
-/// Of more nodes than these, the bars are not told in words: the page has to stay small enough to be
-/// sent.
+/// Of more nodes than these, bars are not told in words: the page has to be small enough to send.
 const IN_WORDS: usize = 300;
 
 pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {

@@ -8,13 +8,11 @@ use nodelife_core::snapshot::Snapshot;
 use super::super::node_rows::{NodeRows, Row, State, domain};
 
 /// A report, and what is computed of it once.
-pub(in crate::report) struct Page<'a> {
+pub(crate) struct Page<'a> {
     pub(super) report: &'a AuditReport,
     pub(super) node_rows: &'a NodeRows<'a>,
-    /// The rules that were asked for.
     pub(super) rules: &'a [&'static Rule],
     pub(super) command: &'a str,
-    /// The findings, those that say the same together.
     pub(super) groups: Vec<FindingGroup<'a>>,
     /// The suffix of all names of nodes, if there are several; short names leave it out.
     pub(super) end: &'a str,
@@ -26,7 +24,7 @@ pub(in crate::report) struct Page<'a> {
 const EACH: usize = 1000;
 
 impl<'a> Page<'a> {
-    pub(in crate::report) fn new(
+    pub(crate) fn new(
         report: &'a AuditReport,
         snapshot: &'a Snapshot,
         node_rows: &'a NodeRows<'a>,
@@ -53,12 +51,10 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The rules with findings on a node, the worst first.
     pub(super) fn faults(&self, node: &str) -> &[(Severity, &'a str)] {
         self.faults.get(node).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The nodes that the page shows one by one, with their numbers.
     pub(super) fn rows(&self) -> impl Iterator<Item = (usize, &Row<'a>)> {
         let all = self.node_rows.rows.len() <= EACH;
         let rows = self.node_rows.rows.iter().enumerate();
@@ -97,7 +93,6 @@ fn faults<'a>(
     faults
 }
 
-/// Further nodes that the finding is about.
 fn named(finding: &Finding) -> impl Iterator<Item = &str> {
     let nodes = finding.evidence.get("nodes");
     let nodes = nodes.and_then(|nodes| nodes.value().as_array());

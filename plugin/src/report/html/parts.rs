@@ -4,7 +4,6 @@ use std::fmt;
 
 use nodelife_audit::Subject;
 
-/// An object's name, which may break behind a slash.
 pub(super) fn broken(subject: &Subject) -> String {
     let text = Escaped(&subject.path()).to_string();
     text.replace('/', "/<wbr>")
@@ -14,7 +13,6 @@ pub(super) fn key(class: &str, glyph: &str, text: &str) -> String {
     format!("<span><i class=\"key {class}\">{glyph}</i>{text}</span>")
 }
 
-/// Text in a page, or in a quoted attribute.
 pub(super) struct Escaped<'a>(pub(super) &'a str);
 
 impl fmt::Display for Escaped<'_> {
