@@ -11,6 +11,7 @@ pub(crate) mod budgets;
 pub(crate) mod consequences;
 pub(crate) mod disturbances;
 mod drainable;
+mod drainers;
 mod engine;
 mod evict;
 pub(crate) mod faults;
