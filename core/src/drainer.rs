@@ -348,6 +348,9 @@ fn cluster_autoscaler(pod: &Pod, controller: Presence, guarded: bool, now: Times
     if safe == "on-completion" {
         return Fate::Waits(COMPLETION.to_owned());
     }
+    if owner.is_none() {
+        return Fate::Refuses("no controller would recreate it".to_owned());
+    }
     if !REPLICATED.contains(&kind) {
         let known = format::join(REPLICATED, ", ");
         return Fate::Refuses(format!("its controller is of none of the kinds {known}"));

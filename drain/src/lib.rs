@@ -28,7 +28,9 @@ pub use identity::DrainIdentity;
 pub use maintenance::{NotGivenBack, TakeOff, cordoned_by_maintenance, give_back};
 pub use node::uncordon::{UndoSettings, undo_drain};
 pub use nodelife_drain_plan::Earlier;
-pub use prepare::{PodSettings, drainable, is_forbidden, plan_snapshot, prepare, prepare_pods};
+pub use prepare::{
+    PodSettings, drainable, is_forbidden, missing, plan_snapshot, prepare, prepare_pods,
+};
 pub use removal::{RemovalMethod, check_evictions};
 pub use reporter::{DrainEnd, DrainStatus, Interrupts, Level, Progress, Reporter};
 pub use rescue::{Rescue, remove_out_of_service};

@@ -10,6 +10,7 @@
 //! pauses (`pause`). All but the Publisher runs on a thread of its own.
 
 mod content;
+mod drainable;
 mod events;
 mod feed;
 mod metrics;
@@ -33,6 +34,7 @@ use jiff::Timestamp;
 use nodelife_audit::{AuditReport, Finding, Selection, Severity};
 use nodelife_cluster::snapshot::collect;
 use nodelife_cluster::{ApiResult, Cluster, Configz};
+use nodelife_core::metric::Metric;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 use prometheus_client::registry::Registry;
@@ -57,6 +59,8 @@ use nodelife_core::format::parse_error;
 /// most.
 const PAUSE_FACTOR: u32 = 200;
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+/// The same between two answers to whether each node can be drained, each of which is a plan.
+const BETWEEN_ANSWERS: (Duration, Duration) = (Duration::from_secs(10), Duration::from_mins(10));
 /// How often the facts that cannot be watched are asked for: the server's version, whether the
 /// Node authorizer is on, and the configurations of kubelets.
 const BETWEEN_FACTS: Duration = Duration::from_mins(10);
@@ -115,6 +119,7 @@ impl AuditPart {
         };
         let mut configurations_until = self.configz.then_some(begun + FIRST_CONFIGURATIONS);
         let mut next = begun;
+        let (mut drainable, mut answers_due) = (None, begun);
         loop {
             let due = configurations_until.unwrap_or(next).max(next);
             tokio::select! {
@@ -138,11 +143,17 @@ impl AuditPart {
                 }
                 () = sleep_until(due), if has_facts => {
                     configurations_until = None;
+                    let (begun, now) = (Instant::now(), cluster.clock().now());
+                    if begun >= answers_due {
+                        drainable = drainable::metric(&mut store, now).await;
+                        let took = begun.elapsed();
+                        answers_due = Instant::now() + pause(took, BETWEEN_ANSWERS);
+                    }
                     let begun = Instant::now();
-                    if self.check(&mut store, &mut events, wanted, cluster.clock().now()) {
+                    if self.check(&mut store, &mut events, wanted, drainable.as_ref(), now) {
                         rests.begin();
                     }
-                    next = Instant::now() + pause(begun.elapsed());
+                    next = Instant::now() + pause(begun.elapsed(), PAUSE);
                 }
                 change = feed.next() => match change {
                     Some(change) => change(&mut store),
@@ -159,6 +170,7 @@ impl AuditPart {
         store: &mut Store,
         events: &mut FindingEvents,
         wanted: &watch::Sender<Arc<Contents>>,
+        drainable: Option<&Metric>,
         now: Timestamp,
     ) -> bool {
         let begun = Instant::now();
@@ -169,8 +181,9 @@ impl AuditPart {
             self.last.send_replace(Some((begun, errors)));
             let took = begun.elapsed();
             let report = AuditReport::new(snapshot, snapshot.nodes.len(), audit, |_| false);
-            self.metrics
-                .observe(nodelife_audit::metrics(&report, false), took);
+            let mut metrics = nodelife_audit::metrics(&report, false);
+            metrics.extend(drainable.cloned());
+            self.metrics.observe(metrics, took);
             divide(report, snapshot)
         });
         let Some(contents) = contents else {
@@ -187,8 +200,7 @@ impl AuditPart {
     }
 }
 
-fn pause(took: Duration) -> Duration {
-    let (shortest, longest) = PAUSE;
+fn pause(took: Duration, (shortest, longest): (Duration, Duration)) -> Duration {
     (took * PAUSE_FACTOR).clamp(shortest, longest)
 }
 

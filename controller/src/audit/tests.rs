@@ -15,6 +15,7 @@ use nodelife_core::object::Meta;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
+use super::drainable;
 use super::store::Store;
 
 const EVENTS: usize = 60;
@@ -202,6 +203,26 @@ fn nothing_is_judged_before_every_list_has_arrived() {
     assert_eq!(store.judge(Timestamp::UNIX_EPOCH, |_| ()), None);
     kinds[last].list(&mut store);
     assert_eq!(store.judge(Timestamp::UNIX_EPOCH, |_| ()), Some(()));
+}
+
+/// Those of `drainable -f examples/faulty-cluster.json`.
+#[tokio::test]
+async fn nodes_are_counted_by_whether_they_can_be_drained() {
+    let [_, faulty] = examples();
+    let now = faulty.taken_at.unwrap();
+    let mut kinds = kinds(&[faulty]);
+    let mut store = Store::default();
+    assert!(drainable::metric(&mut store, now).await.is_none());
+    for kind in &mut kinds {
+        kind.list(&mut store);
+    }
+    let metric = drainable::metric(&mut store, now).await.unwrap();
+    let series = metric.series.iter();
+    let counts = series.map(|(labels, count)| (labels[0].1.as_str(), *count));
+    assert_eq!(
+        counts.collect::<Vec<_>>(),
+        [("yes", 1), ("waits", 5), ("needs", 0), ("never", 4)]
+    );
 }
 
 #[test]

@@ -26,6 +26,11 @@ pub enum Answer {
     Never,
 }
 
+impl Answer {
+    /// The best first.
+    pub const ALL: [Self; 4] = [Self::Yes, Self::Waits, Self::Needs, Self::Never];
+}
+
 impl fmt::Display for Answer {
     /// The word of the document.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

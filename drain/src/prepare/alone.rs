@@ -7,12 +7,26 @@ use nodelife_cluster::Cluster;
 use nodelife_core::drainer::{DrainBy, Fate};
 use nodelife_core::object::{LabelSelector, Node, Pod};
 use nodelife_core::operator;
-use nodelife_core::snapshot::Snapshot;
+use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::workload::Presence;
 use nodelife_drain_plan::{Behavior, NodeAnswer, PodRule};
 
 use crate::settings::{DrainRequest, ImplicitBudgetSetting};
 use crate::view::{ClusterView, operators};
+
+/// The data without which no answer is true.
+const NEEDED: [Source; 4] = [
+    Source::Nodes,
+    Source::Pods,
+    Source::AllPods,
+    Source::Budgets,
+];
+
+/// The first data that is missing, without which an answer would be a guess, and why it is missing.
+pub fn missing(snapshot: &Snapshot) -> Option<(Source, &str)> {
+    let mut needed = NEEDED.into_iter();
+    needed.find_map(|source| Some((source, snapshot.why_missing(source)?)))
+}
 
 /// Answers for each of these nodes of the snapshot whether a drain of it alone, without any flag, would
 /// end; where `by` is given, a drain by that program. Operators that guard pods are asked for in the cluster, if

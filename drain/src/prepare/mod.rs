@@ -26,7 +26,7 @@ use crate::view::watches::Watches;
 use refuse::refuse;
 use rights::{forbidden_namespace, may_remove_pods, missing_permission};
 
-pub use alone::drainable;
+pub use alone::{drainable, missing};
 pub use pods::{PodSettings, prepare_pods};
 pub use rights::is_forbidden;
 

@@ -53,7 +53,7 @@ pub(crate) enum NodesFormat {
     /// One line per node, with what the terminal has room for
     #[default]
     Table,
-    /// A table with all columns, limits included
+    /// A table with all columns, limits and whether each node can be drained included
     Wide,
     /// `NodesReport` of nodelife.dev/v1alpha1
     Json,

@@ -1,9 +1,12 @@
+use std::collections::{BTreeMap, BTreeSet};
+
 use jiff::Timestamp;
 use nodelife_audit::nodes::{self, NodesReport, Options};
 use nodelife_core::format::count;
 
+use super::drainable;
 use super::input::{self, Wanted};
-use crate::cli::{ClusterArgs, ConfigzArgs, NodesArgs};
+use crate::cli::{ClusterArgs, ConfigzArgs, NodesArgs, NodesFormat};
 use crate::exit::{Exit, ExitStatus};
 use crate::output::Printer;
 use crate::report::nodes::View;
@@ -15,13 +18,26 @@ pub(crate) async fn run(args: NodesArgs, cluster: &ClusterArgs, printer: &mut Pr
         sort_by: args.sort_by,
         group_by: args.group_by.clone(),
     };
+    let is_wide = args.output.format == NodesFormat::Wide;
+    let sources = if is_wide {
+        BTreeSet::from(drainable::SOURCES)
+    } else {
+        BTreeSet::from(nodes::SOURCES)
+    };
+    let wanted = Wanted::new(sources, ConfigzArgs::default());
+    let (snapshot, connected) =
+        input::read_and_connect(&args.input, &wanted, cluster, printer).await?;
+    let answers = if is_wide {
+        drainable::answers(&snapshot, connected.as_ref()).await
+    } else {
+        BTreeMap::new()
+    };
     let view = View {
         format: args.output.format,
         no_headers: args.no_headers,
         unicode: printer.unicode,
+        drainable: &answers,
     };
-    let wanted = Wanted::new(nodes::SOURCES, ConfigzArgs::default());
-    let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;
     let snapshot = nodes::narrowed(snapshot);
     input::need_nodes(&snapshot)?;
     input::check_nodes(&snapshot, &options.nodes, &args.input)?;

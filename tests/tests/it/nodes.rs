@@ -139,4 +139,12 @@ async fn the_right_to_list_nodes_and_pods_is_enough() {
     assert_eq!(report["nodes"][0]["cpu"]["requests"], "300m");
     assert_eq!(stderr.lines().count(), 1, "one note: {stderr}");
     assert!(stderr.starts_with("findings are of "), "{stderr}");
+    // Whether a node can be drained is not known without budgets.
+    let words = ["nodelife", "nodes", &name, "-o", "wide"];
+    for (kubectl, is_known) in [(&kubectl, false), (&admin, true)] {
+        let output = kubectl.run(words).await.unwrap();
+        assert_eq!(output.status, Some(0), "{}", output.stderr);
+        let has_column = output.stdout.contains("DRAINABLE");
+        assert_eq!(has_column, is_known, "{}", output.stdout);
+    }
 }

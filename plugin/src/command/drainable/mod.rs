@@ -2,12 +2,15 @@
 
 mod table;
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use anyhow::bail;
 use jiff::Timestamp;
+use nodelife_cluster::Cluster;
 use nodelife_core::object::Node;
-use nodelife_core::snapshot::Source;
+use nodelife_core::snapshot::{Snapshot, Source};
+use nodelife_core::text::Str;
 use nodelife_drain_plan::{Answer, DrainableReport, NodeAnswer};
 
 use super::drain::warn_missing;
@@ -20,7 +23,7 @@ use crate::report::{input_flags, quoted};
 /// Kind of the document.
 const KIND: &str = "DrainableReport";
 
-const SOURCES: [Source; 6] = [
+pub(super) const SOURCES: [Source; 6] = [
     Source::Nodes,
     Source::Pods,
     Source::Budgets,
@@ -29,23 +32,13 @@ const SOURCES: [Source; 6] = [
     Source::Autoscalers,
 ];
 
-/// The data without which no answer is true.
-const NEEDED: [Source; 4] = [
-    Source::Nodes,
-    Source::Pods,
-    Source::AllPods,
-    Source::Budgets,
-];
-
 pub(crate) async fn run(args: DrainableArgs, cluster: &ClusterArgs, printer: &mut Printer) -> Exit {
     let wanted = Wanted::new(SOURCES, ConfigzArgs::default());
     let (snapshot, connected) =
         input::read_and_connect(&args.input, &wanted, cluster, printer).await?;
-    for source in NEEDED {
-        if let Some(why) = snapshot.why_missing(source) {
-            let noun = source.noun();
-            bail!("cannot tell whether nodes can be drained without {noun}: {why}");
-        }
+    if let Some((source, why)) = nodelife_drain::missing(&snapshot) {
+        let noun = source.noun();
+        bail!("cannot tell whether nodes can be drained without {noun}: {why}");
     }
     let nodes = input::select_nodes(&snapshot, &args.node, &args.input)?;
     let nodes: Vec<Node> = nodes.into_iter().cloned().collect();
@@ -78,6 +71,21 @@ pub(crate) async fn run(args: DrainableArgs, cluster: &ClusterArgs, printer: &mu
         printer.note_whole(format_args!("next: {next}"));
     }
     Ok(ExitStatus::Done)
+}
+
+/// The answers for all nodes by name; none where what they need is missing.
+pub(super) async fn answers(
+    snapshot: &Snapshot,
+    connected: Option<&Cluster>,
+) -> BTreeMap<Str, Answer> {
+    if nodelife_drain::missing(snapshot).is_some() {
+        return BTreeMap::new();
+    }
+    let taken_at = snapshot.taken_at.unwrap_or_else(Timestamp::now);
+    let (snapshot, nodes) = (snapshot.clone(), snapshot.nodes.clone());
+    let answers = nodelife_drain::drainable(snapshot, nodes, connected, None, taken_at).await;
+    let answers = answers.into_iter();
+    answers.map(|node| (node.name, node.answer)).collect()
 }
 
 fn print(

@@ -3,24 +3,29 @@
 mod bar;
 mod table;
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use jiff::Timestamp;
 use nodelife_audit::nodes::NodesReport;
+use nodelife_core::text::Str;
+use nodelife_drain_plan::Answer;
 
 use crate::cli::NodesFormat;
 use crate::output::Printer;
 
 /// How the report on nodes is shown.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct View {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
     pub(crate) format: NodesFormat,
     pub(crate) no_headers: bool,
     /// Whether bars may have other characters than ASCII.
     pub(crate) unicode: bool,
+    /// Whether each node can be drained, where that was asked.
+    pub(crate) drainable: &'a BTreeMap<Str, Answer>,
 }
 
-impl View {
+impl View<'_> {
     /// Prints the table, or the names.
     pub(crate) fn print(self, report: &NodesReport, printer: &mut Printer) -> anyhow::Result<()> {
         if self.format == NodesFormat::Name {

@@ -35,6 +35,7 @@ enum Column {
     Memory,
     MemoryLimits,
     Pods,
+    Drainable,
     Finding,
 }
 
@@ -82,12 +83,12 @@ const REDUCTIONS: [fn(&mut Layout); 16] = [
 /// The table for a terminal of this width; without one everything is shown.
 pub(super) fn table(
     report: &NodesReport,
-    view: View,
+    view: View<'_>,
     now: Timestamp,
     width: Option<usize>,
 ) -> Table {
     let draw = |layout: &Layout| Builder::new(report, view, now, layout).build();
-    let mut layout = full(report, view.format);
+    let mut layout = full(report, view);
     let Some(width) = width.filter(|_| view.format != NodesFormat::Wide) else {
         return draw(&layout);
     };
@@ -109,7 +110,7 @@ pub(super) fn table(
 }
 
 /// All that there is to show. Columns that would be empty, or that the groups repeat, are left out.
-fn full(report: &NodesReport, format: NodesFormat) -> Layout {
+fn full(report: &NodesReport, view: View<'_>) -> Layout {
     let mut columns = vec![
         Column::Name,
         Column::Status,
@@ -122,6 +123,7 @@ fn full(report: &NodesReport, format: NodesFormat) -> Layout {
         Column::Memory,
         Column::MemoryLimits,
         Column::Pods,
+        Column::Drainable,
         Column::Finding,
     ];
     let grouped = report.group_by.as_deref();
@@ -132,7 +134,8 @@ fn full(report: &NodesReport, format: NodesFormat) -> Layout {
         Column::Pool => {
             grouped != Some("pool") && report.nodes.iter().any(|row| !row.pool.is_empty())
         }
-        Column::CpuLimits | Column::MemoryLimits => format == NodesFormat::Wide,
+        Column::CpuLimits | Column::MemoryLimits => view.format == NodesFormat::Wide,
+        Column::Drainable => !view.drainable.is_empty(),
         _ => true,
     };
     columns.retain(is_shown);
@@ -148,7 +151,7 @@ fn full(report: &NodesReport, format: NodesFormat) -> Layout {
 
 struct Builder<'a> {
     report: &'a NodesReport,
-    view: View,
+    view: View<'a>,
     now: Timestamp,
     layout: &'a Layout,
     /// The end that all names share, `.eu-central-1.compute.internal`.
@@ -156,7 +159,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(report: &'a NodesReport, view: View, now: Timestamp, layout: &'a Layout) -> Self {
+    fn new(report: &'a NodesReport, view: View<'a>, now: Timestamp, layout: &'a Layout) -> Self {
         Self {
             report,
             view,
@@ -206,6 +209,7 @@ impl<'a> Builder<'a> {
             Column::Memory => "MEMORY",
             Column::MemoryLimits => "MEMORY LIMITS",
             Column::Pods => "PODS",
+            Column::Drainable => "DRAINABLE",
             Column::Finding => "FINDING",
         }
     }
@@ -228,6 +232,10 @@ impl<'a> Builder<'a> {
             Column::Memory => self.requests(&row.memory, bytes),
             Column::MemoryLimits => limits(&row.memory, bytes),
             Column::Pods => pods(row.pods),
+            Column::Drainable => match self.view.drainable.get(&row.name) {
+                Some(answer) => answer.to_string().into(),
+                None => NONE.into(),
+            },
             Column::Finding => self.finding(row),
         })
     }
@@ -242,7 +250,9 @@ impl<'a> Builder<'a> {
                 strong(format!("{}{count}", shorten(name, room)))
             }
             Column::Status => strong(format!("{} Ready", totals.ready_of())),
-            Column::Version | Column::Age | Column::Zone | Column::Pool => "".into(),
+            Column::Version | Column::Age | Column::Zone | Column::Pool | Column::Drainable => {
+                "".into()
+            }
             Column::Cpu => self.requests(&totals.cpu, cores),
             Column::CpuLimits => limits(&totals.cpu, cores),
             Column::Memory => self.requests(&totals.memory, bytes),

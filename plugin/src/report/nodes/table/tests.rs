@@ -1,5 +1,7 @@
 use nodelife_audit::nodes::{GroupBy, Options, SortBy, narrowed};
 use nodelife_core::snapshot::Snapshot;
+use nodelife_drain_plan::Answer;
+use std::collections::BTreeMap;
 
 use super::*;
 
@@ -12,10 +14,15 @@ fn report(options: &Options) -> NodesReport {
 }
 
 fn shown(report: &NodesReport, format: NodesFormat, width: Option<usize>) -> String {
+    let first = &report.nodes[0].name;
     let view = View {
         format,
         unicode: true,
-        ..View::default()
+        no_headers: false,
+        drainable: &match format {
+            NodesFormat::Wide => BTreeMap::from([(first.clone(), Answer::Waits)]),
+            _ => BTreeMap::new(),
+        },
     };
     let table = table(report, view, report.taken_at.unwrap(), width);
     let mut out = Vec::new();
