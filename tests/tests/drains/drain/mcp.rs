@@ -1,7 +1,9 @@
 //! Tests of `kubectl nodelife mcp` on a cluster: it answers, and nothing of what it is told is written.
 
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture, WorkloadFixture};
-use nodelife_tests::{ControlPlane, kubectl};
+use nodelife_tests::{ControlPlane, kubectl, seed};
+use proptest::prelude::*;
+use proptest::sample::select;
 use serde_json::{Value, json};
 
 use super::support::TestEnvironment;
@@ -71,6 +73,77 @@ async fn an_agent_learns_what_blocks_and_changes_nothing() {
         "{}",
         answers[6]
     );
+    env.check_nothing_written().await;
+}
+
+/// Words that mean something to a shell, to clap, to kubectl or to the API server.
+const HOSTILE: [&str; 20] = [
+    "--dry-run=none",
+    "--dry-run",
+    "--force",
+    "--yes",
+    "-n",
+    "--",
+    "--as=system:masters",
+    "--server=https://127.0.0.1:1",
+    "--kubeconfig=/dev/null",
+    "-f/dev/zero",
+    "drain",
+    "$(kubectl uncordon --all)",
+    "; kubectl delete nodes --all",
+    "a,b in (c)",
+    "../../../api/v1/nodes",
+    "NL-PDB-001",
+    "failure",
+    "",
+    "eks=0s",
+    "cluster-api=1ns --dry-run=none",
+];
+
+fn hostile_call(nodes: Vec<String>) -> impl Strategy<Value = Value> {
+    let words = HOSTILE.iter().map(|word| (*word).to_owned()).chain(nodes);
+    let word = select(words.collect::<Vec<_>>());
+    let value = prop_oneof![
+        word.clone().prop_map(Value::from),
+        prop::collection::vec(word.clone(), 0..3).prop_map(Value::from),
+        any::<bool>().prop_map(Value::from),
+        Just(Value::Null),
+    ];
+    let names = vec![
+        "nodes",
+        "selector",
+        "rules",
+        "what",
+        "by",
+        "force",
+        "deleteEmptydirData",
+        "dryRun",
+        "--yes",
+    ];
+    let name = prop_oneof![4 => select(names).prop_map(str::to_owned), 1 => word];
+    let tools = vec![
+        "drainable",
+        "plan",
+        "audit",
+        "explain",
+        "drain",
+        "rescue",
+        "",
+    ];
+    let arguments = prop::collection::btree_map(name, value, 0..4);
+    (select(tools), arguments).prop_map(|(tool, arguments)| call(tool, &json!(arguments)))
+}
+
+/// Whatever is asked, each line has its answer, and nothing is written.
+#[tokio::test]
+async fn hostile_calls_change_nothing() {
+    let env = TestEnvironment::new(ControlPlane::shared().await, "mcp-hostile").await;
+    let node = env.node_with_web(1).await;
+    let count = seed::number("NODELIFE_CASES", 8, 8);
+    let calls = prop::collection::vec(hostile_call(vec![node]), 1..4);
+    for calls in seed::draw(count, &calls) {
+        assert_eq!(talk(&env, &calls).await.len(), calls.len(), "{calls:#?}");
+    }
     env.check_nothing_written().await;
 }
 
