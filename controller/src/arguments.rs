@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, Parser};
 use nodelife_core::node_marks::LOCK_NAMESPACE;
 
 use crate::leader::Times;
+use crate::maintenance::NotifySettings;
 
 pub(crate) const LEASE: &str = "nodelife-controller";
 
@@ -34,6 +35,8 @@ pub struct Arguments {
     /// Carry out NodeMaintenance objects.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     pub(crate) maintenance: bool,
+    #[command(flatten)]
+    pub(crate) notify: NotifySettings,
     #[command(flatten)]
     pub(crate) leader_election: LeaderElection,
 }

@@ -54,7 +54,11 @@ fn parts(arguments: &Arguments, registry: &mut Registry) -> anyhow::Result<Parts
             let rules = audit::selection(arguments.audit_config.as_deref())?;
             GateAudit::Own(Arc::new(rules))
         };
-        parts.push(Arc::new(MaintenancePart::new(audit, registry)));
+        parts.push(Arc::new(MaintenancePart::new(
+            audit,
+            arguments.notify.clone(),
+            registry,
+        )));
     }
     Ok(parts)
 }

@@ -214,6 +214,11 @@ fn restrict(spec: &mut Value) {
     properties["nodes"]["x-kubernetes-list-type"] = json!("set");
     properties["approvedPlan"]["pattern"] = json!("^sha256:[0-9a-f]{64}$");
     properties["approvedPlan"]["maxLength"] = json!(71);
+    properties["notify"]["maxItems"] = json!(16);
+    properties["notify"]["items"]["maxLength"] = json!(253);
+    // No key of a Secret that begins with a dot, as other files of its volume do.
+    properties["notify"]["items"]["pattern"] = json!("^[-_a-zA-Z0-9][-._a-zA-Z0-9]*$");
+    properties["notify"]["x-kubernetes-list-type"] = json!("set");
     properties["maxUnavailable"]["pattern"] = json!("^[1-9][0-9]{0,4}%?$");
     for path in [
         "/properties/soak",
@@ -315,6 +320,7 @@ fn relate(spec: &mut Value) {
         "gate",
         "maxUnavailable",
         "approval",
+        "notify",
     ] {
         all.push((
             format!(

@@ -22,6 +22,7 @@ const DONE: &str = "MaintenanceDone";
 const FAILED: &str = "MaintenanceFailed";
 const NODE_DRAINED: &str = "NodeDrained";
 const NODE_NOT_DRAINED: &str = "NodeNotDrained";
+const NOT_NOTIFIED: &str = "ChannelNotNotified";
 
 /// A reason, and a sentence.
 type News = (&'static str, String);
@@ -56,6 +57,7 @@ impl MaintenanceEvents {
         for one in of_nodes(&object.status, new)
             .into_iter()
             .chain(blocked(&object.status, new))
+            .chain(not_notified(&object.status, new))
         {
             if self.told.len() < MAX_EVENTS && self.told.insert(one.clone()) {
                 news.push(one);
@@ -76,19 +78,40 @@ impl MaintenanceEvents {
 fn overall(old: &MaintenanceStatus, new: &MaintenanceStatus) -> Vec<News> {
     let mut news = Vec::new();
     if old.started_at.is_none() && new.started_at.is_some() {
-        let nodes = new.nodes.iter().map(|node| &node.name);
-        news.push((STARTED, format!("drains {}", format::first(SHOWN, nodes))));
+        news.push((STARTED, begun(new)));
     }
     if old.finished_at.is_none() && new.finished_at.is_some() {
-        let drained = new.condition(condition::DRAINED);
-        let reason = drained.filter(|drained| drained.status == "True");
-        let reason = reason.map_or(FAILED, |_| DONE);
-        let of = new.progress.as_deref().unwrap_or("no");
-        let why = drained.map_or("", |drained| drained.message.as_str());
-        let colon = if why.is_empty() { "" } else { ": " };
-        news.push((reason, format!("{of} nodes drained{colon}{why}")));
+        let (is_done, text) = ended(new);
+        news.push((if is_done { DONE } else { FAILED }, text));
     }
     news
+}
+
+/// The sentence about its beginning.
+pub(super) fn begun(status: &MaintenanceStatus) -> String {
+    let nodes = status.nodes.iter().map(|node| &node.name);
+    format!("drains {}", format::first(SHOWN, nodes))
+}
+
+/// Whether all nodes are drained at its end, and the sentence about it.
+pub(super) fn ended(status: &MaintenanceStatus) -> (bool, String) {
+    let drained = status.condition(condition::DRAINED);
+    let is_done = drained.is_some_and(|drained| drained.status == "True");
+    let of = status.progress.as_deref().unwrap_or("no");
+    let why = drained.map_or("", |drained| drained.message.as_str());
+    let colon = if why.is_empty() { "" } else { ": " };
+    (is_done, format!("{of} nodes drained{colon}{why}"))
+}
+
+/// The channels that could not be told something, each cause once.
+fn not_notified(old: &MaintenanceStatus, new: &MaintenanceStatus) -> Vec<News> {
+    let news = new.notified.iter().filter(|one| {
+        let mut before = old.notified.iter();
+        let is_told = before.any(|two| (&two.channel, &two.error) == (&one.channel, &one.error));
+        !one.error.is_empty() && !is_told
+    });
+    let news = news.map(|one| (NOT_NOTIFIED, format!("{}: {}", one.channel, one.error)));
+    news.collect()
 }
 
 /// What has become of nodes.

@@ -9,6 +9,7 @@ mod events;
 mod gate;
 mod metrics;
 mod nodes;
+mod notify;
 mod reporter;
 mod reservations;
 mod settings;
@@ -34,6 +35,8 @@ use tokio::task::JoinSet;
 use crate::part::{Part, Term};
 pub(crate) use gate::GateAudit;
 use metrics::MaintenanceMetrics;
+use notify::Notifier;
+pub(crate) use notify::NotifySettings;
 use reservations::Reservations;
 use worker::{Seen, Worker};
 
@@ -47,15 +50,20 @@ const RESTART: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct MaintenancePart {
     audit: GateAudit,
+    notify: NotifySettings,
     metrics: MaintenanceMetrics,
 }
 
 impl MaintenancePart {
     /// Registers its metrics.
-    pub(crate) fn new(audit: GateAudit, registry: &mut Registry) -> Self {
+    pub(crate) fn new(audit: GateAudit, notify: NotifySettings, registry: &mut Registry) -> Self {
         let metrics = MaintenanceMetrics::default();
         registry.register_collector(Box::new(metrics.clone()));
-        Self { audit, metrics }
+        Self {
+            audit,
+            notify,
+            metrics,
+        }
     }
 }
 
@@ -78,7 +86,12 @@ impl Part for MaintenancePart {
 
 /// Gives each object a worker until it is dropped, and the workers with it: then no request follows.
 async fn serve(term: &Term, part: &MaintenancePart) -> anyhow::Result<()> {
-    let MaintenancePart { audit, metrics } = part;
+    let MaintenancePart {
+        audit,
+        notify,
+        metrics,
+    } = part;
+    let notifier = Arc::new(Notifier::new(notify));
     let mut updates = term
         .cluster
         .watch(&listing::NODE_MAINTENANCES, ListFilter::default());
@@ -117,7 +130,7 @@ async fn serve(term: &Term, part: &MaintenancePart) -> anyhow::Result<()> {
         let new = new.into_iter().map(|one| {
             let (sender, seen) = watch::channel(Some(one.clone()));
             metrics.served().insert(one.metadata.uid.clone(), sender);
-            Worker::new(one, seen, (&reservations, audit), term)
+            Worker::new(one, seen, (&reservations, audit, &notifier), term)
         });
         // What each has taken is known before any of them goes on.
         let new: Vec<Worker> = new.collect();

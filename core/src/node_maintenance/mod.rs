@@ -16,7 +16,7 @@ use crate::text::Str;
 pub use spec::{Approval, AuditGateSpec, Gate, GateCondition, MAX_NODES, MaintenanceSpec, Window};
 pub use status::{
     BetweenNodes, MAX_UNSETTLED, MAX_WORKLOADS, MaintenanceCondition, MaintenanceStatus,
-    NodeCounts, NodeState, NodeStatus, PlanStatus, UnsettledPod, condition,
+    NodeCounts, NodeState, NodeStatus, Notified, PlanStatus, UnsettledPod, condition,
 };
 
 pub const KIND: &str = "NodeMaintenance";

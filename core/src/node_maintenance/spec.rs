@@ -58,6 +58,10 @@ pub struct MaintenanceSpec {
     /// absent: it is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<u32>,
+    /// The channels that are told of its beginning, of a long blockage and of its end: keys of the
+    /// Secret nodelife-notify. Absent: the key default, if there is one; empty: nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notify: Option<Vec<Str>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -80,6 +80,9 @@ pub struct MaintenanceStatus {
     /// How many more are not settled.
     #[serde(skip_serializing_if = "is_default")]
     pub more_pods: u32,
+    /// What channels were told, and what they could not be told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notified: Vec<Notified>,
 }
 
 impl MaintenanceStatus {
@@ -92,6 +95,22 @@ impl MaintenanceStatus {
         let blocked = self.condition(condition::BLOCKED);
         blocked.filter(|condition| condition.status == "True")
     }
+}
+
+/// What one channel was told.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Notified {
+    /// Its key in the Secret nodelife-notify.
+    pub channel: Str,
+    /// begun, blocked, done or failed.
+    pub event: Str,
+    /// When it came to that.
+    #[serde(deserialize_with = "crate::time::required")]
+    pub time: Timestamp,
+    /// Why it could not be told; absent: it was.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub error: Str,
 }
 
 /// One of the conditions.

@@ -75,6 +75,7 @@ impl Worker {
                             shown = view.changed() => if shown.is_err() { break },
                             told = changes.changed() => if told.is_err() { break },
                             _ = looks.tick() => {}
+                            () = self.notices.changed() => {}
                             Some(ask) = begins.recv() => asked.push(ask),
                         }
                     }

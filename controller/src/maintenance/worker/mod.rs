@@ -29,6 +29,7 @@ use tokio::time::Instant;
 
 use super::events::MaintenanceEvents;
 use super::gate::{Begun, GateAudit};
+use super::notify::{Notices, Notifier};
 use super::reservations::{Reservation, Reservations, Taken, Wait};
 use super::settings::{request, times};
 use super::status::{count_nodes, cut, reason, set_condition, whole_second};
@@ -79,6 +80,7 @@ pub(super) struct Worker {
     /// How many times in a row it came to nothing.
     retries: u32,
     events: MaintenanceEvents,
+    notices: Notices,
 }
 
 /// When a worker looks at its object again, beside when that has changed or its time is over.
@@ -98,7 +100,7 @@ impl Worker {
     pub(super) fn new(
         object: NodeMaintenance,
         seen: watch::Receiver<Seen>,
-        (reservations, audit): (&Arc<Reservations>, &GateAudit),
+        (reservations, audit, notifier): (&Arc<Reservations>, &GateAudit, &Arc<Notifier>),
         term: &Term,
     ) -> Self {
         let worker = Self {
@@ -117,6 +119,7 @@ impl Worker {
             given_back: false,
             retries: 0,
             events: MaintenanceEvents::new(&term.cluster, &term.identity),
+            notices: Notices::new(notifier),
             object,
         };
         if worker.object.status.started_at.is_some() {
@@ -196,8 +199,8 @@ impl Worker {
         }
     }
 
-    /// Waits until the spec changes, the object is deleted, or somebody else takes the finalizer off
-    /// or writes the status.
+    /// Waits until the spec changes, the object is deleted, somebody else takes the finalizer off or
+    /// writes the status, or there is something to tell or to write of a channel.
     async fn changed(&mut self) -> bool {
         let state = |object: &NodeMaintenance| {
             let meta = &object.metadata;
@@ -215,8 +218,9 @@ impl Worker {
             if state(&self.object) != before || self.is_overwritten {
                 return true;
             }
-            if self.seen.changed().await.is_err() {
-                return false;
+            tokio::select! {
+                seen = self.seen.changed() => if seen.is_err() { return false },
+                () = self.notices.changed() => return self.refresh(),
             }
         }
     }
@@ -282,7 +286,7 @@ impl Worker {
         if self.object.unreadable_status.is_some() {
             return Ok(Next::Idle);
         }
-        if self.is_overwritten {
+        if self.is_overwritten || self.notices.has_news(&self.object.status) {
             self.write_news(self.object.status.clone()).await?;
         }
         if self.object.is_deleted() {

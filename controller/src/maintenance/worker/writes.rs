@@ -18,12 +18,14 @@ impl Worker {
     /// The same for news from the nodes alone: its conditions say nothing yet of a spec that has changed.
     pub(super) async fn write_news(&mut self, mut status: MaintenanceStatus) -> anyhow::Result<()> {
         let now = self.cluster.clock().now();
+        self.notices.note(&mut status);
         summarize(&mut status, self.object.is_deleted(), now);
         let begun = status.nodes.iter();
         let begun =
             begun.filter_map(|node| Some((node.name.clone(), (node.begun_at?, node.done_at))));
         *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = begun.collect();
         if status == self.object.status && !self.is_overwritten {
+            self.notices.tell(&self.object, now);
             return Ok(());
         }
         let turn = self.turn().await;
@@ -42,6 +44,7 @@ impl Worker {
         self.is_overwritten = false;
         self.events.record(&self.object, &status);
         self.object.status = status;
+        self.notices.tell(&self.object, now);
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ mod give_back;
 mod kills;
 mod leaders;
 mod limits;
+mod notify;
 mod objects;
 mod others;
 mod peers;

@@ -1,0 +1,277 @@
+//! What channels are told of maintenances.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::routing::post;
+use http::StatusCode;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, ListParams};
+use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::supervise::Supervised;
+use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::support::Scene;
+use super::waits::at;
+use super::{plane, web};
+
+/// A part of each URL that nobody may be told.
+const SECRET: &str = "xoxb-5ecret";
+
+type Got = Arc<Mutex<Vec<(String, Value)>>>;
+
+/// Receivers on loopback, one for each path, and the directory of a controller with their URLs.
+struct Receivers {
+    got: Got,
+    folder: TempDir,
+    _server: JoinSet<()>,
+}
+
+/// `hangs` never answers, and `busy` answers 500 the first time that it is asked.
+async fn receive(State(got): State<Got>, Path(channel): Path<String>, body: String) -> StatusCode {
+    let document = serde_json::from_str(&body).unwrap();
+    let is_first = {
+        let mut got = got.lock().unwrap();
+        got.push((channel.clone(), document));
+        got.iter().filter(|(one, _)| *one == channel).count() == 1
+    };
+    match channel.as_str() {
+        "hangs" => pending().await,
+        "busy" if is_first => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::NO_CONTENT,
+    }
+}
+
+impl Receivers {
+    async fn start(channels: &[&str]) -> Self {
+        let got = Got::default();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let path = format!("/{{channel}}/{SECRET}");
+        let router = Router::new().route(&path, post(receive));
+        let router = router.with_state(Arc::clone(&got));
+        let mut server = JoinSet::new();
+        server.spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let folder = TempDir::new().unwrap();
+        for channel in channels {
+            let url = format!("http://{address}/{channel}/{SECRET}\n");
+            std::fs::write(folder.path().join(channel), url).unwrap();
+        }
+        Self {
+            got,
+            folder,
+            _server: server,
+        }
+    }
+
+    fn flags(&self) -> [String; 2] {
+        let folder = self.folder.path().display();
+        [
+            format!("--notify-dir={folder}"),
+            "--notify-blocked-after=1s".to_owned(),
+        ]
+    }
+
+    fn start_replica(&self, scene: &Scene<'_>, name: &str) -> Supervised {
+        let flags = self.flags();
+        scene.start_with(name, &flags.each_ref().map(String::as_str))
+    }
+
+    /// What a channel was told of a maintenance, and how often.
+    fn told(&self, channel: &str, maintenance: &str) -> BTreeMap<String, usize> {
+        let mut told = BTreeMap::new();
+        for (to, document) in &*self.got.lock().unwrap() {
+            if to == channel && document["maintenance"] == maintenance {
+                let event = document["event"].as_str().unwrap().to_owned();
+                *told.entry(event).or_default() += 1;
+            }
+        }
+        told
+    }
+}
+
+/// Waits until the status says that a channel was told this, and gives the error.
+async fn noted(scene: &Scene<'_>, name: &str, channel: &str, event: &str) -> Value {
+    wait_until(
+        &format!("{event} of {name} told to {channel}"),
+        TIMEOUT,
+        async || {
+            let status = scene.status(name).await?;
+            let all = status["notified"].as_array().cloned().unwrap_or_default();
+            let mut all = all.into_iter();
+            let found = all.find(|one| one["channel"] == channel && one["event"] == event);
+            anyhow::ensure!(found.is_some(), "{status}");
+            Ok(found.map(|one| one["error"].clone()))
+        },
+    )
+    .await
+    .unwrap()
+}
+
+fn once(events: &[&str]) -> BTreeMap<String, usize> {
+    events
+        .iter()
+        .map(|event| ((*event).to_owned(), 1))
+        .collect()
+}
+
+fn says_no_secret(replica: &Supervised) {
+    let log = std::fs::read_to_string(replica.log()).unwrap();
+    assert!(!log.contains(SECRET), "{log}");
+}
+
+#[tokio::test]
+async fn a_channel_is_told_each_thing_once_over_changes_of_the_leader() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "notify").await.unwrap();
+    web(&scene, &namespace).await;
+    for name in ["x", "y", "z"] {
+        NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
+    }
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let held = json!({"maxUnavailable": 0, "selector": selector});
+    scene.budget(&namespace, "web", held).await;
+    let receivers = Receivers::start(&["default", "team-a"]).await;
+    let mut leader = receivers.start_replica(&scene, "one");
+    let drain = json!({"onImpossible": "wait"});
+    let spec = json!({"nodes": ["a", "b"], "drain": drain, "notify": ["team-a"]});
+    scene.create("told", &spec).await;
+    for event in ["begun", "blocked"] {
+        assert_eq!(noted(&scene, "told", "team-a", event).await, Value::Null);
+    }
+    // Another maintenance ends: whoever leads now has seen all of them.
+    for (round, node) in ["x", "y", "z"].into_iter().enumerate() {
+        let next = receivers.start_replica(&scene, node);
+        says_no_secret(&leader);
+        if round == 0 {
+            leader.kill().await.unwrap();
+        } else {
+            leader.terminate(TIMEOUT).await.unwrap();
+        }
+        leader = next;
+        scene.create(node, &json!({"nodes": [node]})).await;
+        assert_eq!(noted(&scene, node, "default", "done").await, Value::Null);
+        assert_eq!(receivers.told("default", node), once(&["begun", "done"]));
+        scene.wait_for("told", "Blocked", "PodsBlocked").await;
+    }
+    let free = json!({"maxUnavailable": 1, "selector": selector});
+    scene.budget(&namespace, "web", free).await;
+    assert_eq!(noted(&scene, "told", "team-a", "done").await, Value::Null);
+    let next = receivers.start_replica(&scene, "last");
+    leader.terminate(TIMEOUT).await.unwrap();
+    let late = json!({"nodes": ["c"], "deadline": at(-1), "notify": ["team-a", "default"]});
+    scene.create("late", &late).await;
+    for channel in ["team-a", "default"] {
+        noted(&scene, "late", channel, "failed").await;
+        assert_eq!(receivers.told(channel, "late"), once(&["failed"]));
+    }
+    assert_eq!(
+        receivers.told("team-a", "told"),
+        once(&["begun", "blocked", "done"])
+    );
+    assert!(receivers.told("default", "told").is_empty());
+    let got = receivers.got.lock().unwrap().clone();
+    let of = |event: &str| {
+        let mut got = got.iter().map(|(_, document)| document);
+        got.find(|one| one["maintenance"] == "told" && one["event"] == event)
+            .unwrap()
+            .clone()
+    };
+    let blocked = of("blocked");
+    let message = blocked["message"].as_str().unwrap();
+    assert!(
+        message.contains("PodsBlocked: ") && message.contains("budget"),
+        "{message}"
+    );
+    assert_eq!(
+        of("done")["message"],
+        "NodeMaintenance told is done: 2/2 nodes drained"
+    );
+    assert_eq!(blocked["nodes"], json!(["a", "b"]));
+    for name in ["told", "x", "y", "z", "late"] {
+        scene.cancel(name).await;
+    }
+    says_no_secret(&next);
+    next.terminate(TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_receiver_that_fails_delays_no_drain() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "receivers").await.unwrap();
+    web(&scene, &namespace).await;
+    let receivers = Receivers::start(&["hangs", "busy", "default"]).await;
+    let one = receivers.start_replica(&scene, "one");
+    let spec = json!({"nodes": ["a", "b"], "notify": ["hangs", "busy", "unknown"]});
+    scene.create("told", &spec).await;
+    // Between its beginning and its end one that never answers is asked.
+    assert_eq!(scene.wait_for_end("told").await, 0);
+    wait_until("the request that hangs", TIMEOUT, async || {
+        Ok((!receivers.told("hangs", "told").is_empty()).then_some(()))
+    })
+    .await
+    .unwrap();
+    for event in ["begun", "done"] {
+        let error = noted(&scene, "told", "unknown", event).await;
+        assert_eq!(error, "the Secret nodelife-notify has no such key");
+        assert_eq!(noted(&scene, "told", "busy", event).await, Value::Null);
+    }
+    // The first that it was asked, be it the one or the other, was told again.
+    let busy = receivers.told("busy", "told");
+    assert_eq!(busy.values().sum::<usize>(), 3, "{busy:?}");
+    let status = scene.status("told").await.unwrap();
+    assert!(
+        !status["notified"].to_string().contains("hangs"),
+        "{status}"
+    );
+    let events: Api<Event> = Api::all(scene.admin.clone());
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let mut notes: Vec<_> = events
+        .into_iter()
+        .filter(|event| event.reason.as_deref() == Some("ChannelNotNotified"))
+        .filter_map(|event| event.note)
+        .collect();
+    notes.dedup();
+    assert_eq!(
+        notes,
+        ["unknown: the Secret nodelife-notify has no such key"]
+    );
+    says_no_secret(&one);
+    scene.cancel("told").await;
+    one.terminate(TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_is_told_without_a_channel() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    for name in ["x", "y"] {
+        NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
+    }
+    let receivers = Receivers::start(&["default"]).await;
+    let one = receivers.start_replica(&scene, "one");
+    scene
+        .create("x", &json!({"nodes": ["x"], "notify": []}))
+        .await;
+    assert_eq!(scene.wait_for_end("x").await, 0);
+    std::fs::remove_file(receivers.folder.path().join("default")).unwrap();
+    scene.create("y", &json!({"nodes": ["y"]})).await;
+    assert_eq!(scene.wait_for_end("y").await, 0);
+    for name in ["x", "y"] {
+        scene.cancel(name).await;
+        assert!(receivers.told("default", name).is_empty());
+    }
+    let log = std::fs::read_to_string(one.log()).unwrap();
+    assert!(!log.contains("channel"), "{log}");
+    one.terminate(TIMEOUT).await.unwrap();
+}
