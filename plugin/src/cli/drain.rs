@@ -95,6 +95,10 @@ pub(crate) struct DrainArgs {
           requires = "detach",
           conflicts_with_all = ["timeout", "undo", "files", "at", "events", "break_lock"])]
     pub(crate) window: Option<Window>,
+    /// With --detach: tell this channel when it begins, is blocked for long and ends, a key of the Secret
+    /// nodelife-notify; may be repeated
+    #[arg(long, value_name = "CHANNEL", requires = "detach")]
+    pub(crate) notify: Vec<String>,
     /// Accepted for compatibility with kubectl; no effect: DaemonSet pods are left alone
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", value_name = "BOOL", action = ArgAction::Set,

@@ -137,6 +137,7 @@ fn spec(args: &DrainArgs, now: Timestamp) -> anyhow::Result<MaintenanceSpec> {
         max_unavailable,
         soak,
         plan,
+        notify,
         // These exclude it as well.
         input: _,
         gate: _,
@@ -170,6 +171,8 @@ fn spec(args: &DrainArgs, now: Timestamp) -> anyhow::Result<MaintenanceSpec> {
         } else {
             Approval::None
         },
+        notify: (!notify.is_empty())
+            .then(|| notify.iter().map(|one| one.as_str().into()).collect()),
         ..MaintenanceSpec::default()
     })
 }
