@@ -120,6 +120,13 @@ pub(super) fn plan(one: &NodeMaintenance, printer: &mut Printer) -> anyhow::Resu
     for warning in &one.status.warnings {
         printer.paragraph(format_args!("Warning: {warning}"))?;
     }
+    let failed = one.status.notified.iter();
+    for one in failed.filter(|one| !one.error.is_empty()) {
+        let (channel, event, error) = (&one.channel, &one.event, &one.error);
+        printer.paragraph(format_args!(
+            "Warning: {channel} was not told of {event}: {error}"
+        ))?;
+    }
     let Some(plan) = plan.filter(|plan| !plan.workloads.is_empty()) else {
         return Ok(());
     };
