@@ -172,7 +172,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn acceptor(pair: &KeyAndCertificate) -> Result<TlsAcceptor> {
+pub fn acceptor(pair: &KeyAndCertificate) -> Result<TlsAcceptor> {
     let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes())?;
     let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes())?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -156,7 +156,7 @@ async fn a_dry_run_prints_what_detach_would_create() {
     std::fs::write(&file, plan).unwrap();
     let plan = format!("--plan={}", file.display());
     let flags: [&[&str]; 4] = [
-        &["a"],
+        &["a", "--notify=team-a", "--notify=b"],
         &[
             "-l",
             "kubernetes.io/hostname in (a,b)",
@@ -191,6 +191,9 @@ async fn a_dry_run_prints_what_detach_would_create() {
         assert!(!yaml.contains("{}") && !yaml.contains("status"), "{yaml}");
         let printed: Value = serde_saphyr::from_str(&yaml).unwrap();
         assert_eq!(asked(&printed), printed);
+        let notify = flags.contains(&"--notify=b");
+        let notify = notify.then(|| json!(["team-a", "b"]));
+        assert_eq!(printed["spec"].get("notify"), notify.as_ref());
         let by_server = drain(&["--dry-run=server", "-o", "json"]).await;
         let by_server: Value = serde_json::from_str(&by_server).unwrap();
         assert_eq!(asked(&by_server), printed);

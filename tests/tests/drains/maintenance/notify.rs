@@ -1,6 +1,6 @@
 //! What channels are told of maintenances.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
@@ -9,10 +9,13 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::post;
 use http::StatusCode;
+use http::header::{HeaderName, LOCATION};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ListParams};
+use nodelife_tests::connect_proxy::ConnectProxy;
 use nodelife_tests::fixture::NodeFixture;
-use nodelife_tests::supervise::Supervised;
+use nodelife_tests::proxy::acceptor;
+use nodelife_tests::supervise::{Spec, Supervised};
 use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -35,19 +38,25 @@ struct Receivers {
     _server: JoinSet<()>,
 }
 
-/// `hangs` never answers, and `busy` answers 500 the first time that it is asked.
-async fn receive(State(got): State<Got>, Path(channel): Path<String>, body: String) -> StatusCode {
+/// The first time that it is asked, `hangs` never answers, `busy` has a fault, and `moves` is elsewhere.
+async fn receive(
+    State(got): State<Got>,
+    Path(channel): Path<String>,
+    body: String,
+) -> (StatusCode, [(HeaderName, String); 1]) {
     let document = serde_json::from_str(&body).unwrap();
     let is_first = {
         let mut got = got.lock().unwrap();
         got.push((channel.clone(), document));
         got.iter().filter(|(one, _)| *one == channel).count() == 1
     };
-    match channel.as_str() {
-        "hangs" => pending().await,
+    let status = match channel.as_str() {
+        "hangs" if is_first => pending().await,
         "busy" if is_first => StatusCode::INTERNAL_SERVER_ERROR,
+        "moves" if is_first => StatusCode::TEMPORARY_REDIRECT,
         _ => StatusCode::NO_CONTENT,
-    }
+    };
+    (status, [(LOCATION, format!("/elsewhere/{SECRET}"))])
 }
 
 impl Receivers {
@@ -80,9 +89,15 @@ impl Receivers {
         ]
     }
 
+    /// A replica that tells them, and logs all that it does.
     fn start_replica(&self, scene: &Scene<'_>, name: &str) -> Supervised {
+        self.replica(scene, name).start().unwrap()
+    }
+
+    fn replica(&self, scene: &Scene<'_>, name: &str) -> Spec {
         let flags = self.flags();
-        scene.start_with(name, &flags.each_ref().map(String::as_str))
+        let flags = flags.each_ref().map(String::as_str);
+        scene.spec_with(name, &flags).env("RUST_LOG", "trace")
     }
 
     /// What a channel was told of a maintenance, and how often.
@@ -125,7 +140,7 @@ fn once(events: &[&str]) -> BTreeMap<String, usize> {
 
 fn says_no_secret(replica: &Supervised) {
     let log = std::fs::read_to_string(replica.log()).unwrap();
-    assert!(!log.contains(SECRET), "{log}");
+    assert!(log.contains("TRACE") && !log.contains(SECRET), "{log}");
 }
 
 #[tokio::test]
@@ -145,8 +160,11 @@ async fn a_channel_is_told_each_thing_once_over_changes_of_the_leader() {
     let drain = json!({"onImpossible": "wait"});
     let spec = json!({"nodes": ["a", "b"], "drain": drain, "notify": ["team-a"]});
     scene.create("told", &spec).await;
-    for event in ["begun", "blocked"] {
-        assert_eq!(noted(&scene, "told", "team-a", event).await, Value::Null);
+    // It waits, and nothing but the time changes.
+    let nowhere = json!({"nodes": ["nowhere"], "notify": ["team-a"]});
+    scene.create("waits", &nowhere).await;
+    for (name, event) in [("told", "begun"), ("told", "blocked"), ("waits", "blocked")] {
+        assert_eq!(noted(&scene, name, "team-a", event).await, Value::Null);
     }
     // Another maintenance ends: whoever leads now has seen all of them.
     for (round, node) in ["x", "y", "z"].into_iter().enumerate() {
@@ -178,6 +196,7 @@ async fn a_channel_is_told_each_thing_once_over_changes_of_the_leader() {
         receivers.told("team-a", "told"),
         once(&["begun", "blocked", "done"])
     );
+    assert_eq!(receivers.told("team-a", "waits"), once(&["blocked"]));
     assert!(receivers.told("default", "told").is_empty());
     let got = receivers.got.lock().unwrap().clone();
     let of = |event: &str| {
@@ -197,7 +216,7 @@ async fn a_channel_is_told_each_thing_once_over_changes_of_the_leader() {
         "NodeMaintenance told is done: 2/2 nodes drained"
     );
     assert_eq!(blocked["nodes"], json!(["a", "b"]));
-    for name in ["told", "x", "y", "z", "late"] {
+    for name in ["told", "x", "y", "z", "late", "waits"] {
         scene.cancel(name).await;
     }
     says_no_secret(&next);
@@ -205,49 +224,92 @@ async fn a_channel_is_told_each_thing_once_over_changes_of_the_leader() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_fails_delays_no_drain() {
+async fn a_receiver_that_fails_delays_no_drain_and_is_asked_again() {
     let plane = plane().await;
     let scene = Scene::install(&plane).await;
     let namespace = TestNamespace::create(&plane, "receivers").await.unwrap();
     web(&scene, &namespace).await;
-    let receivers = Receivers::start(&["hangs", "busy", "default"]).await;
+    let channels = ["hangs", "busy", "moves"];
+    let receivers = Receivers::start(&channels).await;
     let one = receivers.start_replica(&scene, "one");
-    let spec = json!({"nodes": ["a", "b"], "notify": ["hangs", "busy", "unknown"]});
-    scene.create("told", &spec).await;
-    // Between its beginning and its end one that never answers is asked.
+    let notify = [channels.as_slice(), &["unknown"]].concat();
+    scene
+        .create("told", &json!({"nodes": ["a", "b"], "notify": notify}))
+        .await;
     assert_eq!(scene.wait_for_end("told").await, 0);
-    wait_until("the request that hangs", TIMEOUT, async || {
-        Ok((!receivers.told("hangs", "told").is_empty()).then_some(()))
-    })
-    .await
-    .unwrap();
     for event in ["begun", "done"] {
         let error = noted(&scene, "told", "unknown", event).await;
         assert_eq!(error, "the Secret nodelife-notify has no such key");
-        assert_eq!(noted(&scene, "told", "busy", event).await, Value::Null);
+        for channel in ["busy", "moves"] {
+            assert_eq!(noted(&scene, "told", channel, event).await, Value::Null);
+        }
     }
-    // The first that it was asked, be it the one or the other, was told again.
-    let busy = receivers.told("busy", "told");
-    assert_eq!(busy.values().sum::<usize>(), 3, "{busy:?}");
-    let status = scene.status("told").await.unwrap();
+    // It ended while a receiver had not answered; another leader tells that one.
+    let two = receivers.start_replica(&scene, "two");
+    says_no_secret(&one);
+    one.kill().await.unwrap();
+    for event in ["begun", "done"] {
+        assert_eq!(noted(&scene, "told", "hangs", event).await, Value::Null);
+    }
+    for channel in channels {
+        let told = receivers.told(channel, "told");
+        assert_eq!(told.values().sum::<usize>(), 3, "{channel}: {told:?}");
+    }
+    assert!(receivers.told("elsewhere", "told").is_empty());
+    // A receiver can drop a repetition.
+    let got = receivers.got.lock().unwrap().clone();
+    let ids: BTreeSet<_> = got.iter().map(|(_, one)| one["id"].to_string()).collect();
+    assert_eq!(ids.len(), 2, "{got:?}");
+    let described = ["maintenance", "describe", "told"];
+    let described = scene.nodelife(&described).await.stdout;
+    let why = "unknown was not told of done: the Secret nodelife-notify has no such key";
     assert!(
-        !status["notified"].to_string().contains("hangs"),
-        "{status}"
+        described.contains(&format!("Warning: {why}\n")),
+        "{described}"
     );
     let events: Api<Event> = Api::all(scene.admin.clone());
-    let events = events.list(&ListParams::default()).await.unwrap();
-    let mut notes: Vec<_> = events
-        .into_iter()
-        .filter(|event| event.reason.as_deref() == Some("ChannelNotNotified"))
-        .filter_map(|event| event.note)
-        .collect();
-    notes.dedup();
+    let events = events
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .into_iter();
+    let events = events.filter(|event| event.reason.as_deref() == Some("ChannelNotNotified"));
+    let notes: Vec<_> = events.filter_map(|event| event.note).collect();
     assert_eq!(
         notes,
         ["unknown: the Secret nodelife-notify has no such key"]
     );
-    says_no_secret(&one);
     scene.cancel("told").await;
+    says_no_secret(&two);
+    two.terminate(TIMEOUT).await.unwrap();
+}
+
+/// Nobody trusts the authority of the test.
+#[tokio::test]
+async fn a_channel_is_verified_through_a_proxy() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    NodeFixture::kwok("x").create(&scene.admin).await.unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let receivers = Receivers::start(&[]).await;
+    let url = format!("https://localhost:{port}/{SECRET}");
+    std::fs::write(receivers.folder.path().join("default"), url).unwrap();
+    let proxy = ConnectProxy::start().await.unwrap();
+    let one = receivers
+        .replica(&scene, "one")
+        .env("HTTPS_PROXY", proxy.url());
+    let one = one.env("NO_PROXY", "127.0.0.1").start().unwrap();
+    scene.create("x", &json!({"nodes": ["x"]})).await;
+    let (stream, _) = listener.accept().await.unwrap();
+    let pair = plane.authority().server(&["localhost"], &[]).unwrap();
+    let refused = acceptor(&pair).unwrap().accept(stream).await;
+    let refused = refused.err().unwrap().to_string();
+    assert!(refused.contains("UnknownCA"), "{refused}");
+    assert!(proxy.opened() > 0);
+    assert_eq!(scene.wait_for_end("x").await, 0);
+    scene.cancel("x").await;
+    says_no_secret(&one);
     one.terminate(TIMEOUT).await.unwrap();
 }
 
@@ -255,14 +317,22 @@ async fn a_receiver_that_fails_delays_no_drain() {
 async fn nobody_is_told_without_a_channel() {
     let plane = plane().await;
     let scene = Scene::install(&plane).await;
-    for name in ["x", "y"] {
+    for name in ["x", "y", "z"] {
         NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
     }
     let receivers = Receivers::start(&["default"]).await;
-    let one = receivers.start_replica(&scene, "one");
-    scene
-        .create("x", &json!({"nodes": ["x"], "notify": []}))
-        .await;
+    let one = receivers.replica(&scene, "one").env("RUST_LOG", "info");
+    let one = one.start().unwrap();
+    // It goes at once when it has ended.
+    let short = json!({"nodes": ["z"], "ttlSecondsAfterFinished": 0});
+    scene.create("z", &short).await;
+    wait_until("the end of z to be told", TIMEOUT, async || {
+        Ok((receivers.told("default", "z") == once(&["begun", "done"])).then_some(()))
+    })
+    .await
+    .unwrap();
+    let silent = json!({"nodes": ["x"], "notify": []});
+    scene.create("x", &silent).await;
     assert_eq!(scene.wait_for_end("x").await, 0);
     std::fs::remove_file(receivers.folder.path().join("default")).unwrap();
     scene.create("y", &json!({"nodes": ["y"]})).await;

@@ -125,15 +125,23 @@ impl<'a> Scene<'a> {
 
     /// Starts a replica with further flags.
     pub(super) fn start_with(&self, replica: &str, flags: &[&str]) -> Supervised {
-        self.start_by(&self.kubeconfig, replica, flags)
+        self.spec_by(&self.kubeconfig, replica, flags)
+            .start()
+            .unwrap()
+    }
+
+    /// The same, not started yet.
+    pub(super) fn spec_with(&self, replica: &str, flags: &[&str]) -> Spec {
+        self.spec_by(&self.kubeconfig, replica, flags)
     }
 
     /// The same, for which the API server is behind a proxy.
     pub(super) fn start_through(&self, proxy: &Proxy, replica: &str, flags: &[&str]) -> Supervised {
-        self.start_by(&proxy.kubeconfig_file().unwrap(), replica, flags)
+        let kubeconfig = proxy.kubeconfig_file().unwrap();
+        self.spec_by(&kubeconfig, replica, flags).start().unwrap()
     }
 
-    fn start_by(&self, kubeconfig: &Path, replica: &str, flags: &[&str]) -> Supervised {
+    fn spec_by(&self, kubeconfig: &Path, replica: &str, flags: &[&str]) -> Spec {
         // The plane serves other tests later: what this replica says is in a file of its own.
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let started = STARTED.fetch_add(1, Ordering::Relaxed);
@@ -147,8 +155,6 @@ impl<'a> Scene<'a> {
             ])
             .args(flags.iter().copied())
             .env("HOSTNAME", replica)
-            .start()
-            .unwrap()
     }
 
     /// `kubectl nodelife ARGUMENTS`
