@@ -20,6 +20,14 @@ use super::support::{kubectl, nothing_is_left};
 
 const NAME: &str = "nodelife-controller";
 
+/// A channel whose value is no URL: the controller says that it has read it.
+const CHANNELS: &str = "\
+apiVersion: v1
+kind: Secret
+metadata: {name: nodelife-notify, namespace: nodelife-system}
+stringData: {default: nowhere}
+";
+
 /// Three nodes at a time are enough for a machine on which other tests run.
 static ONE_CLUSTER: Mutex<()> = Mutex::const_new(());
 
@@ -31,6 +39,9 @@ async fn the_controller_drains_its_own_nodes_and_gives_them_back() {
     }
     let _turn = ONE_CLUSTER.lock().await;
     let cluster = RealNodes::start(ControlPlane::options(), 3).await.unwrap();
+    let namespace = fs::read_to_string(manifests().join("base/namespace.yaml")).unwrap();
+    let documents = format!("{namespace}---\n{CHANNELS}");
+    kubectl(&cluster).apply(&documents).await.unwrap();
     let scene = Scene::install(&cluster).await;
     // A leader that ends: another replica goes on, and a new one comes.
     let leader = scene.leader().await;
@@ -66,6 +77,10 @@ async fn the_controller_drains_its_own_nodes_and_gives_them_back() {
         }
     }
     scene.rolled_out().await;
+    let describe = ["nodelife", "maintenance", "describe", "upgrade"];
+    let described = scene.run(&describe).await;
+    let told = "default was not told of begun: its value is no http:// or https:// URL";
+    assert!(described.contains(told), "{described}");
     let cancel = ["nodelife", "maintenance", "cancel", "upgrade"];
     let cancelled = scene.kubectl.run(cancel).await.unwrap();
     assert_eq!(cancelled.status, Some(0), "{cancelled:?}");
