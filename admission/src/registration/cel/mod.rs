@@ -5,10 +5,11 @@
 //! starts, so no namespace is exempt.
 //!
 //! Not covered: evictions, tokens, pod certificates and the UID of a mirror pod's owner (they
-//! need a lookup), certificate requests (CEL cannot parse them), agents, and tolerations that
-//! differ by pod.
+//! need a lookup), certificate requests (CEL cannot parse them), agents, budgets that refuse at the
+//! scale of their pods, and tolerations that differ by pod.
 
 mod checks;
+mod drain_safety;
 mod hardening;
 mod pod_references;
 mod restriction;
@@ -32,18 +33,25 @@ pub fn admission_policies(policies: &Policies) -> Vec<Value> {
     let mut objects = Vec::new();
     let restrictions = checks::in_tree(&policies.node_restriction).into_iter();
     for restriction in restrictions.chain(hardening::all(policies)) {
-        let actions = match policies.mode(restriction.rule) {
-            Mode::Enforce => json!(["Deny"]),
-            Mode::Warn => json!(["Warn", "Audit"]),
-            Mode::Audit => json!(["Audit"]),
-            Mode::Off => continue,
-        };
-        objects.extend(validating(&restriction, &actions));
+        if let Some(actions) = actions(policies.mode(restriction.rule)) {
+            objects.extend(validating(&restriction, &actions));
+        }
     }
+    objects.extend(drain_safety::policies(policies));
     if policies.tolerations.enabled {
         objects.extend(tolerations(policies));
     }
     objects
+}
+
+/// `validationActions` of a mode; none for `off`.
+fn actions(mode: Mode) -> Option<Value> {
+    match mode {
+        Mode::Enforce => Some(json!(["Deny"])),
+        Mode::Warn => Some(json!(["Warn", "Audit"])),
+        Mode::Audit => Some(json!(["Audit"])),
+        Mode::Off => None,
+    }
 }
 
 fn validating(restriction: &Restriction, actions: &Value) -> [Value; 2] {

@@ -1,7 +1,12 @@
 //! Tests of the policy drainSafety: its warnings reach whoever runs kubectl.
 
+use nodelife_core::object::Budget;
 use nodelife_tests::installation::manifests;
-use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
+use nodelife_tests::kubectl::{self, Kubectl};
+use nodelife_tests::{
+    ControlPlane, Identity, Installation, TIMEOUT, TestNamespace, program, until, wait_until,
+};
+use serde_json::{Value, json};
 
 use super::{PATIENT, install};
 
@@ -88,4 +93,127 @@ async fn whoever_makes_a_budget_refuse_is_told() {
     // Without a replica every write passes.
     replica.program.kill().await.unwrap();
     assert_eq!(run("apply -f -", &never).await, "");
+}
+
+/// Budgets of all kinds, by the numbers and the owner that they have.
+fn budgets() -> Vec<Value> {
+    let amounts = [
+        json!({}),
+        json!({"maxUnavailable": 0}),
+        json!({"maxUnavailable": 1}),
+        json!({"maxUnavailable": "0%"}),
+        json!({"maxUnavailable": "00%"}),
+        json!({"maxUnavailable": "1%"}),
+        json!({"maxUnavailable": "100%"}),
+        json!({"minAvailable": 0}),
+        json!({"minAvailable": 1}),
+        json!({"minAvailable": 100}),
+        json!({"minAvailable": "0%"}),
+        json!({"minAvailable": "99%"}),
+        json!({"minAvailable": "100%"}),
+        json!({"minAvailable": "0100%"}),
+    ];
+    let owner = |version: &str, kind: &str| json!([{"apiVersion": version, "kind": kind, "name": "o", "uid": "o", "controller": true}]);
+    let owners = [
+        json!([]),
+        owner("apps/v1", "Deployment"),
+        owner("batch/v1", "Job"),
+        owner("postgresql.cnpg.io/v1", "Cluster"),
+        owner("apps.example.com/v1", "Deployment"),
+    ];
+    let all = amounts.iter().flat_map(|spec| {
+        // Owners matter where the numbers do.
+        let least = if spec == &json!({"maxUnavailable": 0}) {
+            5
+        } else {
+            1
+        };
+        owners.iter().take(least).map(move |owners| {
+            let mut spec = spec.clone();
+            spec["selector"] = json!({"matchLabels": {"app": "web"}});
+            let metadata = json!({"name": "web", "ownerReferences": owners});
+            json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+                   "metadata": metadata, "spec": spec})
+        })
+    });
+    all.collect()
+}
+
+/// What the webhook would say without a look at any pod.
+#[tokio::test]
+async fn policies_tell_of_budgets_that_allow_nothing_at_any_scale() {
+    const TOLD: &str = "allows no eviction at any scale; set maxUnavailable: 1";
+    let plane = ControlPlane::shared_api().await;
+    let kubectl = Kubectl::new(plane, &Identity::Admin).unwrap();
+    let mut names = Vec::new();
+    for name in ["strict", "free", "warned"] {
+        names.push(TestNamespace::create(plane, name).await.unwrap().name);
+    }
+    let [strict, free, warned] = &names[..] else {
+        unreachable!("there are three");
+    };
+    let config = json!({
+        "apiVersion": "nodelife.dev/v1alpha1", "kind": "WebhookConfig",
+        "drainSafety": "off", "nodeRestriction": {"mode": "off"}, "tolerations": {"enabled": false},
+        "drainSafetyNamespaces": {strict: "enforce", free: "off", warned: "warn"},
+        "drainSafetyExceptions": [{"namespace": warned, "name": "excepted", "reason": "moves on \"Friday\"",
+                                   "until": "2999-12-31"}],
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.json");
+    std::fs::write(&file, config.to_string()).unwrap();
+    let mut export = tokio::process::Command::new(program::webhook().unwrap());
+    export.args(["export", "--as", "policies", "--config"]);
+    export.arg(&file).kill_on_drop(true);
+    let exported = kubectl::run(export, "").await;
+    let exported = exported.unwrap().success().unwrap();
+    kubectl.apply(&exported).await.unwrap();
+    let apply = async |namespace: &str, budget: &Value| {
+        let words = ["apply", "-n", namespace, "--dry-run=server", "-f", "-"];
+        let output = kubectl::run(kubectl.command(words), &budget.to_string()).await;
+        output.unwrap()
+    };
+    let all = budgets();
+    let never = &all[1];
+    until("the policy in each namespace", async || {
+        let warns = apply(warned, never).await.stderr.contains(TOLD);
+        Ok((warns && apply(strict, never).await.status != Some(0)).then_some(()))
+    })
+    .await;
+    let mut told = 0;
+    for budget in &all {
+        let known: Budget = serde_json::from_value(budget.clone()).unwrap();
+        let expected = known.spec.least_evictable().is_none() && known.owner().is_none();
+        told += usize::from(expected);
+        let warns = apply(warned, budget).await;
+        assert_eq!(warns.status, Some(0), "{}: {budget}", warns.stderr);
+        assert_eq!(
+            warns.stderr.contains(TOLD),
+            expected,
+            "{}: {budget}",
+            warns.stderr
+        );
+        let refused = apply(strict, budget).await;
+        assert_eq!(
+            refused.status != Some(0),
+            expected,
+            "{}: {budget}",
+            refused.stderr
+        );
+        let silent = apply(free, budget).await;
+        assert!(
+            silent.status == Some(0) && !silent.stderr.contains(TOLD),
+            "{}",
+            silent.stderr
+        );
+    }
+    assert!(told > 6, "{told}");
+    let mut excepted = never.clone();
+    excepted["metadata"]["name"] = json!("excepted");
+    let silent = apply(warned, &excepted).await;
+    assert!(
+        silent.status == Some(0) && !silent.stderr.contains(TOLD),
+        "{}",
+        silent.stderr
+    );
 }
