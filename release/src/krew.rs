@@ -5,9 +5,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use crate::platform::Platform;
+use crate::published::folder;
 
-/// Where the archives are fetched from, a folder for each version.
-pub const HOME: &str = "https://nodelife.dev";
+/// The manifest's file.
+pub const AT: &str = "nodelife.yaml";
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,7 +23,7 @@ pub struct Plugin {
 #[serde(rename_all = "camelCase")]
 struct Spec {
     version: String,
-    homepage: &'static str,
+    homepage: String,
     short_description: &'static str,
     description: &'static str,
     caveats: &'static str,
@@ -45,14 +46,15 @@ struct Selector {
 }
 
 impl Plugin {
-    /// The plugin of this version, with the archives that there are and their SHA-256. All
-    /// files of an archive are installed, the licence among them.
-    pub fn new(version: &str, archives: &[(Platform, String)]) -> Self {
+    /// The plugin of this version, with the archives that there are and their SHA-256, in a folder of
+    /// `base_url` for each version. All files of an archive are installed, the licence among them.
+    pub fn new(base_url: &str, version: &str, archives: &[(Platform, String)]) -> Self {
+        let at = folder(base_url, version);
         let platforms = archives.iter().map(|(platform, sha256)| Source {
             selector: Selector {
                 match_labels: BTreeMap::from([("os", platform.os), ("arch", platform.arch)]),
             },
-            uri: format!("{HOME}/releases/{version}/{}", platform.archive(version)),
+            uri: format!("{at}/{}", platform.archive(version)),
             sha256: sha256.clone(),
             bin: platform.program(),
         });
@@ -62,7 +64,7 @@ impl Plugin {
             metadata: BTreeMap::from([("name", "nodelife")]),
             spec: Spec {
                 version: version.to_owned(),
-                homepage: HOME,
+                homepage: base_url.to_owned(),
                 short_description: "Audit nodes and drain them safely",
                 description: "Audits what is wrong with a cluster's nodes and shows the \
                     arithmetic behind every finding; explains allocatable resources, zones and \

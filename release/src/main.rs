@@ -9,15 +9,15 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
 use nodelife_release::archive::{self, Entry};
 use nodelife_release::platform::{ALL, Platform};
-use nodelife_release::{ROOT, VERSION, evidence, krew, notices, target};
+use nodelife_release::{ROOT, VERSION, evidence, krew, notices, published, target};
 
 /// The plugin that people download is no larger, in bytes.
 const LARGEST: usize = 15_000_000;
 
 const IMAGE: &str = "x86_64-unknown-linux-musl";
 
-/// Builds the plugin for each target and packs it: archives, checksums, krew's manifest, bills of
-/// materials and provenance.
+/// Builds the plugin for each target and packs it: archives, checksums, bills of materials and
+/// provenance.
 ///
 /// Without --target, all that this machine can build: the others are named, with why.
 #[derive(Parser)]
@@ -30,6 +30,9 @@ const IMAGE: &str = "x86_64-unknown-linux-musl";
   # One platform; that it cannot be built is a failure
   cargo run -p nodelife-release -- --target x86_64-unknown-linux-musl
 
+  # For people to install it from there
+  cargo run -p nodelife-release -- --base-url https://get.example.com/nodelife
+
   # Every platform, with cargo-zigbuild to link and an SDK of macOS in SDKROOT
   cargo run -p nodelife-release -- --builder zigbuild"
 )]
@@ -40,6 +43,10 @@ struct Arguments {
     /// The command of cargo that builds: `build`, or `zigbuild` to link for other systems
     #[arg(long, default_value = "build", value_name = "COMMAND")]
     builder: String,
+    /// Where you will publish it, in a folder for each version: also writes krew's manifest, Homebrew's
+    /// formula, the chart and README's table, which name this address
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
     /// Where the release goes
     #[arg(long, default_value = "target/release-archives", value_name = "FOLDER")]
     out: PathBuf,
@@ -136,13 +143,14 @@ fn archives(arguments: &Arguments) -> Result<()> {
     let command = "cargo run -p nodelife-release";
     attest(&out, &format!("nodelife_{VERSION}"), &files, command)?;
     fs::write(out.join("SHA256SUMS"), &sums)?;
-    let manifest = serde_saphyr::to_string(&krew::Plugin::new(VERSION, &archives))?;
-    fs::write(out.join("nodelife.yaml"), manifest)?;
+    if let Some(base_url) = &arguments.base_url {
+        publish(&out, base_url, &archives)?;
+    }
     write!(std::io::stdout(), "{sums}")?;
     for (platform, why) in &missing {
         writeln!(
             std::io::stderr(),
-            "not built, and not in nodelife.yaml: {}: {why:#}",
+            "not built: {}: {why:#}",
             platform.archive(VERSION)
         )?;
     }
@@ -150,6 +158,28 @@ fn archives(arguments: &Arguments) -> Result<()> {
         bail!("nothing could be built");
     }
     Ok(())
+}
+
+/// Writes what names the address.
+fn publish(out: &Path, base_url: &str, archives: &[(Platform, String)]) -> Result<()> {
+    let manifest = serde_saphyr::to_string(&krew::Plugin::new(base_url, VERSION, archives))?;
+    fs::write(out.join(krew::AT), manifest)?;
+    let formula = published::formula(base_url, VERSION, archives);
+    fs::write(out.join("nodelife.rb"), formula)?;
+    let table = published::table(base_url, VERSION, archives);
+    fs::write(out.join("INSTALL.md"), table)?;
+    let chart = Path::new(ROOT).join("manifests/chart");
+    let mut entries = Vec::new();
+    for part in ["", "templates"] {
+        for entry in fs::read_dir(chart.join(part))? {
+            let path = entry?.path();
+            if path.is_file() {
+                let name = Path::new("nodelife").join(path.strip_prefix(&chart)?);
+                entries.push(Entry::text(&name.to_string_lossy(), fs::read(&path)?));
+            }
+        }
+    }
+    archive::write(&out.join(published::chart(VERSION)), &entries).map(drop)
 }
 
 fn common() -> Result<Vec<Entry>> {

@@ -5,16 +5,21 @@ use std::collections::BTreeSet;
 
 use nodelife_release::archive::{self, Entry};
 use nodelife_release::platform::{ALL, Platform};
-use nodelife_release::{VERSION, evidence, krew, notices, target};
+use nodelife_release::{VERSION, evidence, krew, notices, published, target};
 use serde_json::Value;
 
+const BASE_URL: &str = "https://get.example.com/nodelife/";
+
+fn archives() -> Vec<(Platform, String)> {
+    let sha256 = "0123456789abcdef".repeat(4);
+    let all = ALL.into_iter();
+    all.map(|platform| (platform, sha256.clone())).collect()
+}
+
 fn manifest() -> Value {
-    let archives: Vec<(Platform, String)> = ALL
-        .into_iter()
-        .map(|platform| (platform, "0123456789abcdef".repeat(4)))
-        .collect();
+    let archives = archives();
     serde_saphyr::from_str(
-        &serde_saphyr::to_string(&krew::Plugin::new(VERSION, &archives)).unwrap(),
+        &serde_saphyr::to_string(&krew::Plugin::new(BASE_URL, VERSION, &archives)).unwrap(),
     )
     .unwrap()
 }
@@ -83,6 +88,35 @@ fn the_manifest_keeps_krews_rules() {
         assert!(seen.insert((os.to_owned(), labels["arch"].as_str().unwrap().to_owned())));
     }
     assert_eq!(seen.len(), ALL.len());
+}
+
+/// Homebrew takes the block of its own system, and the shell a line as it is.
+#[test]
+fn what_is_published_names_the_address_alone() {
+    let formula = published::formula(BASE_URL, "v1.2.3", &archives());
+    for (system, arch) in [
+        ("on_macos", "darwin_arm64"),
+        ("on_linux", "linux_amd64"),
+        ("on_linux", "linux_arm64"),
+    ] {
+        let (_, block) = formula.split_once(system).unwrap();
+        let url = format!("{BASE_URL}v1.2.3/nodelife_v1.2.3_{arch}.tar.gz");
+        assert!(block.contains(&format!("url \"{url}\"")), "{formula}");
+    }
+    assert_eq!(
+        formula.matches(" do\n").count() + 2,
+        formula.matches("end\n").count()
+    );
+    assert!(!formula.contains("windows"), "{formula}");
+    let table = published::table(BASE_URL, "v1.2.3", &archives());
+    assert_eq!(table.lines().count(), 2 + 3 + ALL.len(), "{table}");
+    for text in [&formula, &table] {
+        assert_eq!(
+            text.matches(BASE_URL).count(),
+            text.matches("://").count(),
+            "{text}"
+        );
+    }
 }
 
 #[test]

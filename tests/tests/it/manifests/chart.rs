@@ -10,6 +10,7 @@ use nodelife_tests::installation::manifests;
 use serde_json::{Value, json};
 
 use super::render;
+use crate::json_schema;
 
 const ENABLED: &str = "controller.enabled";
 
@@ -251,4 +252,75 @@ fn helm_keeps_the_definition_of_maintenances() {
     let definition = texts.find(|one| one.contains("kind: CustomResourceDefinition"));
     let keep = "  annotations:\n    helm.sh/resource-policy: keep\n";
     assert!(definition.unwrap().contains(keep));
+}
+
+/// Helm checks the values by `values.schema.json`, of an installation and of `helm lint`.
+#[test]
+fn the_schema_tells_right_values_from_wrong_ones() {
+    let schema: Value = serde_json::from_str(&read("values.schema.json")).unwrap();
+    let faults = |values: &Value| json_schema::faults(values, &schema, "values");
+    assert_eq!(faults(&values()), [""; 0]);
+    let (own, properties) = (values(), schema["properties"].clone());
+    for name in own.as_object().unwrap().keys() {
+        assert!(properties.get(name).is_some(), "{name}");
+    }
+    let requests = json!({"cpu": 1, "memory": "64Mi"});
+    let right = [
+        (
+            "image",
+            json!("registry.example.com/nodelife-webhook@sha256:ab"),
+        ),
+        ("nodeRestriction", json!(true)),
+        ("replicas", json!(3)),
+        ("failurePolicy", json!("Fail")),
+        ("timeoutSeconds", json!(10)),
+        ("nodeSelector", json!({"kubernetes.io/os": "linux"})),
+        ("affinity", json!({"podAntiAffinity": {}})),
+        ("writerAffinity", json!({})),
+        ("tolerations", json!([])),
+        ("tolerations", json!([{"operator": "Exists"}])),
+        ("controller.enabled", json!(true)),
+        ("controller.image", json!("nodelife-controller:1")),
+        ("controller.replicas", json!(1)),
+        ("controller.audit", json!(false)),
+        ("controller.maintenance", json!(false)),
+        ("controller.auditConfigz", json!(true)),
+        ("controller.auditConfig", json!({"kind": "AuditConfig"})),
+        ("controller.resources", json!({})),
+        ("controller.resources", json!({"requests": requests})),
+        ("controller.resources.limits.memory", json!("1Gi")),
+    ];
+    let wrong = [
+        ("image", json!(1)),
+        (
+            "image",
+            json!({"repository": "nodelife-webhook", "tag": "1"}),
+        ),
+        ("nodeRestriction", json!("true")),
+        ("replicas", json!("2")),
+        ("replicas", json!(-1)),
+        ("replicas", json!(1.5)),
+        ("failurePolicy", json!("fail")),
+        ("failurePolicy", json!(null)),
+        ("timeoutSeconds", json!(0)),
+        ("timeoutSeconds", json!(31)),
+        ("timeoutSeconds", json!("2s")),
+        ("nodeSelector", json!({"a": true})),
+        ("affinity", json!([])),
+        ("tolerations", json!({"operator": "Exists"})),
+        ("tolerations", json!(["Exists"])),
+        ("controller", json!(true)),
+        ("controller", json!({"enable": true})),
+        ("controller.enabled", json!("yes")),
+        ("controller.auditConfig", json!("kind: AuditConfig")),
+        ("controller.resources", json!({"request": requests})),
+    ];
+    for (is_right, all) in [(true, right), (false, wrong)] {
+        for (path, value) in all {
+            let mut values = values();
+            set(&mut values, path, value.clone());
+            let faults = faults(&values);
+            assert_eq!(faults.is_empty(), is_right, "{path}: {value}: {faults:?}");
+        }
+    }
 }
