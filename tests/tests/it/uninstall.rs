@@ -10,6 +10,8 @@ use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::{NAMESPACE, SELECTOR, manifests};
 use nodelife_tests::{ControlPlane, Installation, Part, TIMEOUT, needs_kubernetes, until};
 
+use serde_json::Value;
+
 use crate::rotation::publish;
 
 /// Every kind of the manifests.
@@ -108,6 +110,7 @@ async fn apply_twice(installation: &Installation<'_>, what: &[&str], way: &[&str
     assert_eq!(certs.wait(TIMEOUT).await.unwrap(), 0);
     let bundles = installation.bundles().await.unwrap();
     assert!(bundles.iter().all(|one| !one.is_empty()));
+    quotas_are_counted(installation).await;
     let before = generations(installation).await;
     let diff = [&["diff", "--server-side"][..], what].concat();
     let diff = if way[0] == "--server-side" {
@@ -120,6 +123,19 @@ async fn apply_twice(installation: &Installation<'_>, what: &[&str], way: &[&str
     // It counts every change of a webhook, also one that was reverted.
     assert_eq!(generations(installation).await, before);
     assert_eq!(installation.bundles().await.unwrap(), bundles);
+}
+
+/// `kubectl diff` asks for each object twice: a status that is written in between would be a difference.
+async fn quotas_are_counted(installation: &Installation<'_>) {
+    let words = ["get", "resourcequota", "-n", NAMESPACE, "-o", "json"];
+    until("the status of each quota", async || {
+        let text = installation.kubectl.run(words).await?.success()?;
+        let quotas: Value = serde_json::from_str(&text)?;
+        let mut quotas = quotas["items"].as_array().into_iter().flatten();
+        let is_counted = |quota: &Value| quota["status"]["used"].is_object();
+        Ok(quotas.all(is_counted).then_some(()))
+    })
+    .await;
 }
 
 async fn kubectl(installation: &Installation<'_>, words: &[&str]) -> String {
