@@ -45,7 +45,7 @@ pub enum Drainer {
     Kubectl,
 }
 
-/// What is not settled when a drainer's time limit has passed.
+/// What becomes of a drain that has not ended when its time limit has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtLimit {
     /// The drain has failed.
@@ -288,7 +288,7 @@ fn by_label(pod: &Pod) -> Fate {
     }
 }
 
-/// `IsDrainable` and `IsEvictable` of Karpenter (v1.14.3, `pkg/utils/pod/scheduling.go`).
+/// `IsDrainable` and `IsEvictable` of Karpenter (v1.14.1, `pkg/utils/pod/scheduling.go`).
 fn karpenter(pod: &Pod, now: Timestamp) -> Fate {
     let meta = &pod.metadata;
     let disrupted = [Taint::new("karpenter.sh/disrupted", "NoSchedule")];
