@@ -11,8 +11,8 @@ use crate::rule::{AdmissionRule, Mode};
 
 /// Decides on `request`, from `policies` and the `lookups` so far.
 ///
-/// The result depends only on the arguments. On [`Evaluation::Needs`], call it again with one more
-/// result in `lookups`.
+/// The result depends only on the arguments. On [`Evaluation::Needs`], call it again with more
+/// results in `lookups`.
 pub fn decide(
     request: &Request<'_>,
     policies: &Policies,
@@ -33,7 +33,7 @@ pub fn decide(
         });
     match checked {
         Ok(()) => {}
-        Err(Interrupted::Needs(lookup)) => return Evaluation::Needs(lookup),
+        Err(Interrupted::Needs(lookups)) => return Evaluation::Needs(lookups),
         Err(Interrupted::Denied(mut denial)) => {
             let mut mode = policies.mode(denial.rule);
             if denial.rule == AdmissionRule::DrainSafety {
@@ -74,9 +74,12 @@ pub fn decide_with(
     loop {
         match decide(request, policies, phase, &lookups) {
             Evaluation::Decided(decision) => return decision,
-            Evaluation::Needs(lookup) => {
-                let answer = find(&lookup);
-                lookups.insert(lookup, answer);
+            Evaluation::Needs(needed) => {
+                lookups.extend(
+                    needed
+                        .into_iter()
+                        .map(|lookup| (lookup.clone(), find(&lookup))),
+                );
             }
         }
     }

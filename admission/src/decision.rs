@@ -76,8 +76,8 @@ impl Decision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evaluation {
     Decided(Decision),
-    /// Look this up, add the result to [`crate::Lookups`], and call again.
-    Needs(Lookup),
+    /// Look these up, add the results to [`crate::Lookups`], and call again.
+    Needs(Vec<Lookup>),
 }
 
 /// The result of a check, if nothing interrupted it.
@@ -85,8 +85,14 @@ pub(crate) type Checked<T = ()> = Result<T, Interrupted>;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Interrupted {
-    Needs(Lookup),
+    Needs(Vec<Lookup>),
     Denied(Denial),
+}
+
+impl From<Lookup> for Interrupted {
+    fn from(lookup: Lookup) -> Self {
+        Self::Needs(vec![lookup])
+    }
 }
 
 impl From<Denial> for Interrupted {

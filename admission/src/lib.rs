@@ -3,7 +3,7 @@
 //! `serve`, `review` and the plugin's offline test all call [`decide`], a pure function on
 //! borrowed bytes: the objects of a review stay raw JSON until a policy reads a part of them.
 //! A policy requests objects that the review does not contain (the pod of an eviction, the UID of a
-//! node): [`Evaluation::Needs`] names one [`Lookup`], the caller adds the result to [`Lookups`] and
+//! node): [`Evaluation::Needs`] names the [`Lookup`]s, the caller adds the results to [`Lookups`] and
 //! calls again. A failed lookup never allows a request.
 //!
 //! The mirrored in-tree plugins are those of Kubernetes v1.37.2, and of older versions where the

@@ -1,8 +1,8 @@
 //! Lookups: objects that a rule needs and the review does not contain, and their results.
 //!
 //! Five rules need lookups: evictions and tokens the pod, mirror pods the node, pod certificates
-//! both, and drain safety what is in the namespace. The caller fetches one object at a time, passes its JSON to [`LookupResult::read`], and
-//! calls [`crate::decide`] again.
+//! both, and drain safety what is in the namespace. The caller fetches them, passes the JSON of each
+//! to [`LookupResult::read`], and calls [`crate::decide`] again.
 
 mod object;
 mod recorded;
@@ -34,11 +34,12 @@ pub enum Listed {
 }
 
 impl Listed {
-    /// The controllers of pods that are judged. ReplicaSets are those of Deployments, mostly.
-    pub(crate) const WORKLOADS: [WorkloadKind; 3] = [
-        WorkloadKind::Deployment,
-        WorkloadKind::StatefulSet,
-        WorkloadKind::DaemonSet,
+    /// What decides on the scales of pods. ReplicaSets are those of Deployments, mostly.
+    pub(crate) const SCALES: [Self; 4] = [
+        Self::Workloads(WorkloadKind::Deployment),
+        Self::Workloads(WorkloadKind::StatefulSet),
+        Self::Workloads(WorkloadKind::DaemonSet),
+        Self::Autoscalers,
     ];
 
     /// API group with its version, and kind.

@@ -96,7 +96,7 @@ fn own_node(user: &User<'_>, lookups: &Lookups) -> Checked<String> {
     let (node, uid) = (one(NODE_NAME)?, one(NODE_UID)?);
     let lookup = Lookup::Node(node.clone());
     match lookups.get(&lookup) {
-        None => Err(Interrupted::Needs(lookup)),
+        None => Err(lookup.into()),
         Some(LookupResult::Uid(live)) if *live == uid => Ok(node),
         Some(LookupResult::Uid(_) | LookupResult::Missing) => Err(deny(format!(
             "the token was issued for an earlier node named {}",
@@ -238,7 +238,7 @@ impl Own<'_> {
             name: name.to_owned(),
         };
         match lookups.get(&lookup) {
-            None => Err(Interrupted::Needs(lookup)),
+            None => Err(lookup.into()),
             Some(LookupResult::Pod(pod)) if pod.node == self.node => Ok(Some(pod)),
             Some(LookupResult::Failed(error)) => Err(Denial::unavailable(RULE, error).into()),
             Some(_) => Ok(None),

@@ -47,7 +47,7 @@ pub(crate) fn check(request: &Request<'_>, lookups: &Lookups) -> Checked {
             read(request).map(|it| namespace.autoscaler(&it))
         }
         ("apps", "deployments" | "statefulsets", "") => {
-            read(request).map(|it| namespace.workload(&it))
+            read(request).map(|it| namespace.workload(&it, None))
         }
         ("apps", "deployments" | "statefulsets", "scale") => read(request)
             .map(|it: Scale| namespace.scale(resource, request.name(), it.spec.replicas)),
@@ -68,10 +68,16 @@ struct Namespace<'a> {
 
 impl Namespace<'_> {
     fn list(&self, listed: Listed) -> Checked<&LookupResult> {
-        let namespace = self.name.to_owned();
-        let lookup = Lookup::List { namespace, listed };
-        let found = self.lookups.get(&lookup);
-        found.ok_or(Interrupted::Needs(lookup))
+        let lookup = |listed| {
+            let namespace = self.name.to_owned();
+            Lookup::List { namespace, listed }
+        };
+        let found = self.lookups.get(&lookup(listed));
+        found.ok_or_else(|| match listed {
+            // Without a budget, nothing else is asked.
+            Listed::Budgets => lookup(listed).into(),
+            _ => Interrupted::Needs(Listed::SCALES.map(lookup).into()),
+        })
     }
 
     /// Those that nobody lifts.
@@ -94,8 +100,8 @@ impl Namespace<'_> {
 
     fn workloads(&self) -> Checked<Vec<&Workload>> {
         let mut all = Vec::new();
-        for kind in Listed::WORKLOADS {
-            if let LookupResult::Workloads(found) = self.list(Listed::Workloads(kind))? {
+        for listed in Listed::SCALES {
+            if let LookupResult::Workloads(found) = self.list(listed)? {
                 all.extend(found);
             }
         }
@@ -128,8 +134,8 @@ impl Namespace<'_> {
         judge(budget, &spec.to_string(), &declared, &self.autoscalers()?)
     }
 
-    /// At a new scale, or with the labels of other pods.
-    fn workload(&self, workload: &Workload) -> Checked {
+    /// At a new scale, with the labels of other pods, or under a new autoscaler.
+    fn workload(&self, workload: &Workload, autoscaler: Option<&Autoscaler>) -> Checked {
         let budgets = self.budgets()?;
         let own = DeclaredPods::of([workload]);
         let mut selects = budgets.into_iter().filter(|budget| is_over(budget, &own));
@@ -142,9 +148,13 @@ impl Namespace<'_> {
         let mut workloads = self.workloads()?;
         workloads.retain(|other| other.key() != workload.key());
         workloads.push(workload);
-        let declared = DeclaredPods::of(workloads);
+        let mut autoscalers = self.autoscalers()?;
+        if let Some(autoscaler) = autoscaler {
+            autoscalers.retain(|other| other.metadata.name != autoscaler.metadata.name);
+            autoscalers.push(autoscaler);
+        }
         let name = format!("budget {} ({})", budget.metadata.name, budget.spec);
-        judge(budget, &name, &declared, &self.autoscalers()?)
+        judge(budget, &name, &DeclaredPods::of(workloads), &autoscalers)
     }
 
     fn scale(&self, resource: &str, name: &str, replicas: i32) -> Checked {
@@ -161,12 +171,11 @@ impl Namespace<'_> {
             return Ok(());
         };
         workload.spec.replicas = Some(replicas);
-        self.workload(&workload)
+        self.workload(&workload, None)
     }
 
     fn autoscaler(&self, autoscaler: &Autoscaler) -> Checked {
-        let budgets = self.budgets()?;
-        if budgets.is_empty() {
+        if self.budgets()?.is_empty() {
             return Ok(());
         }
         let workloads = self.workloads()?;
@@ -176,16 +185,7 @@ impl Namespace<'_> {
         let Some(target) = workloads.iter().find(is_target) else {
             return Ok(());
         };
-        let own = DeclaredPods::of([*target]);
-        let declared = DeclaredPods::of(workloads.iter().copied());
-        let mut autoscalers = self.autoscalers()?;
-        autoscalers.retain(|other| other.metadata.name != autoscaler.metadata.name);
-        autoscalers.push(autoscaler);
-        for budget in budgets.into_iter().filter(|budget| is_over(budget, &own)) {
-            let name = format!("budget {} ({})", budget.metadata.name, budget.spec);
-            judge(budget, &name, &declared, &autoscalers)?;
-        }
-        Ok(())
+        self.workload(target, Some(autoscaler))
     }
 }
 
@@ -209,9 +209,10 @@ fn judge(
                 "{name} needs {needed} of {scale} pods, so none can be evicted; {remedy}"
             ))
         }
-        Err(error @ CountError::NoScale(_)) => {
-            refuse(format!("{name} allows no eviction: {error}"))
-        }
+        // The disruption controller cannot count them.
+        Err(CountError::NoScale(resource)) => refuse(format!(
+            "{name} selects pods of {resource} too, so none can be evicted; narrow its selector"
+        )),
         _ => Ok(()),
     }
 }

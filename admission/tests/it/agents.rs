@@ -60,10 +60,10 @@ fn refusal(extra: Value, resource: &str, operation: &str, request: Value) -> Str
             AdmissionPhase::Validating,
             &lookups,
         ) {
-            Evaluation::Needs(lookup) => {
+            Evaluation::Needs(needed) => lookups.extend(needed.into_iter().map(|lookup| {
                 let answer = cluster.answer(&lookup);
-                lookups.insert(lookup, answer);
-            }
+                (lookup, answer)
+            })),
             Evaluation::Decided(decision) => match decision.verdict {
                 Verdict::Deny(denial) => return denial.message,
                 _ => return String::new(),

@@ -141,6 +141,31 @@ fn a_scale_is_told_with_the_budget_the_arithmetic_and_the_mend() {
     assert_eq!(answer_in(&web, "author", second), (Vec::new(), false));
 }
 
+/// The disruption controller finds no scale of a DaemonSet, whichever of the objects is written last.
+#[test]
+fn pods_of_a_daemon_set_among_those_of_a_budget_are_told_at_each_write() {
+    let mut all = budget(json!({"maxUnavailable": "50%", "selector": {}}));
+    all["kind"] = json!("PodDisruptionBudget");
+    let mut agent = deployment("agent", 0);
+    agent["kind"] = json!("DaemonSet");
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+    let autoscaler = json!({"metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"scaleTargetRef": target, "maxReplicas": 3}});
+    let items = [all.clone(), agent, deployment("web", 3)];
+    let namespace = RecordedCluster::from_list(json!({"kind": "List", "items": items})).unwrap();
+    for (resource, object) in [
+        (BUDGETS, all),
+        ("deployments.apps", deployment("web", 3)),
+        ("horizontalpodautoscalers.autoscaling", autoscaler),
+    ] {
+        let write = (Mode::Warn, resource, "CREATE", object);
+        let (told, _) = answer_in(&namespace, "author", write);
+        // A warning that is too long is cut, and is no ASCII then.
+        let whole = "selects pods of daemonsets.apps too, so none can be evicted";
+        assert!(told.iter().any(|text| text.ends_with(whole)), "{told:?}");
+    }
+}
+
 /// Namespaces have modes of their own, and an exception is quiet.
 #[test]
 fn namespaces_and_exceptions_decide_on_the_mode() {

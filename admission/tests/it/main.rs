@@ -235,7 +235,7 @@ fn an_eviction_looks_up_its_pod_and_never_passes_without() {
         AdmissionPhase::Mutating,
         &Lookups::new(),
     );
-    assert_eq!(outcome, Evaluation::Needs(lookup.clone()));
+    assert_eq!(outcome, Evaluation::Needs(vec![lookup.clone()]));
     for (found, code, message) in [
         (LookupResult::Missing, 404, r#"pod "p" not found"#),
         (
@@ -338,8 +338,11 @@ fn an_access_review_has_all_that_is_known_of_the_user() {
     let parsed = Review::parse(&bytes).unwrap();
     let phase = AdmissionPhase::Mutating;
     let evaluation = decide(&parsed.request, &Policies::default(), phase, &lookups);
-    let Evaluation::Needs(Lookup::Access(access)) = evaluation else {
+    let Evaluation::Needs(needed) = &evaluation else {
         panic!("{evaluation:?}");
+    };
+    let [Lookup::Access(access)] = &needed[..] else {
+        panic!("{needed:?}");
     };
     let extra = [("a.example.com/b".to_owned(), vec!["c".to_owned()])];
     assert_eq!(access.extra, extra.into());

@@ -13,6 +13,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt as _;
+use futures::future::join_all;
 use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full};
@@ -301,10 +302,13 @@ async fn verdict(
     loop {
         match decide(&review.request, &policies, phase, &lookups) {
             Evaluation::Decided(decision) => return decision,
-            Evaluation::Needs(lookup) => {
-                let answer = state.lookups.answer(&lookup, peer, deadline).await;
-                state.metrics.looked_up(&answer);
-                lookups.insert(lookup, answer);
+            Evaluation::Needs(needed) => {
+                let answers = needed.into_iter().map(async |lookup| {
+                    let answer = state.lookups.answer(&lookup, peer, deadline).await;
+                    state.metrics.looked_up(&answer);
+                    (lookup, answer)
+                });
+                lookups.extend(join_all(answers).await);
             }
         }
     }
@@ -365,7 +369,6 @@ fn report(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::future::join_all;
     use serde_json::json;
 
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);

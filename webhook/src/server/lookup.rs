@@ -32,11 +32,11 @@ use tokio::time::Instant;
 const LOOKUPS: usize = 32;
 const LOOKUPS_OF_PEER: usize = LOOKUPS / 2;
 /// A list takes as much memory as this many objects.
-const ROOM_OF_LIST: u32 = 8;
+const ROOM_OF_LIST: u32 = 4;
 /// In a namespace with more objects of a kind, nothing is said of its budgets.
 const MOST_LISTED: usize = 500;
 /// Bytes of an answer.
-const LARGEST: usize = 8 << 20;
+const LARGEST: usize = 4 << 20;
 const VERSION: Duration = Duration::from_secs(5);
 
 pub(crate) struct LookupClient {

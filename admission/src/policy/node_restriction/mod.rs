@@ -52,7 +52,7 @@ pub(crate) fn check(
     if let Some(rule) = rule_of(&request).filter(|rule| policy.mode(*rule) != Mode::Off) {
         match check_rule(&request, rule) {
             Ok(()) => {}
-            Err(Interrupted::Needs(lookup)) => return Err(Interrupted::Needs(lookup)),
+            Err(Interrupted::Needs(lookups)) => return Err(Interrupted::Needs(lookups)),
             Err(Interrupted::Denied(denied)) => denial = Some(denied),
         }
     }

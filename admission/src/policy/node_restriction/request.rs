@@ -67,7 +67,7 @@ impl NodeRequest<'_, '_> {
     /// The result of `lookup`; interrupts the check of `rule` if it is not there yet, or failed.
     pub(super) fn look_up(&self, rule: AdmissionRule, lookup: Lookup) -> Checked<LookedUp<'_>> {
         Ok(match self.lookups.get(&lookup) {
-            None if self.lookups.len() < MOST_LOOKUPS => return Err(Interrupted::Needs(lookup)),
+            None if self.lookups.len() < MOST_LOOKUPS => return Err(lookup.into()),
             None => {
                 let message = format!("the request needs more than {MOST_LOOKUPS} lookups");
                 return Err(Denial::forbidden(rule, message).into());

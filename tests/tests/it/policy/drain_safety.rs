@@ -60,7 +60,10 @@ async fn whoever_makes_a_budget_refuse_is_told() {
     let named = "budget web (minAvailable: 1)";
     let told = run("scale deployment web --replicas=1 --dry-run=server", "").await;
     assert!(told.contains(&needs(named, 1)), "{told}");
-    let told = run("autoscale deployment web --min=1 --max=3 --cpu=50%", "").await;
+    let autoscaler = r#"{"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web"}, "spec": {"minReplicas": 1, "maxReplicas": 3, "scaleTargetRef":
+        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}}"#;
+    let told = run("apply -f -", autoscaler).await;
     assert!(told.contains(&needs(named, 1)), "{told}");
     let wider = r#"{"spec": {"minReplicas": 2}}"#;
     assert_eq!(

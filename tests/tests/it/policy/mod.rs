@@ -9,7 +9,9 @@ mod lookups;
 mod mirror_pods;
 mod own_labels;
 mod parity;
+mod peers;
 mod requests;
+mod scales;
 mod soundness;
 mod takeover;
 
@@ -119,6 +121,9 @@ impl Call {
         };
         let answer = client.send(request.body(Body::from(body))?).await?;
         let code = answer.status().as_u16();
+        let warnings = answer.headers().get_all("warning").into_iter();
+        let warnings = warnings.map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned());
+        let warnings = warnings.collect();
         let bytes = answer.into_body().collect().await?.to_bytes();
         let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let message = match body["message"].as_str() {
@@ -129,6 +134,7 @@ impl Call {
             code,
             message,
             body,
+            warnings,
         })
     }
 }
@@ -139,6 +145,8 @@ struct PolicyResponse {
     code: u16,
     message: String,
     body: Value,
+    /// Its headers `Warning`.
+    warnings: Vec<String>,
 }
 
 /// Makes the certificates, starts a replica, and waits until the API server calls it: `probe`
