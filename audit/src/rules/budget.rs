@@ -2,7 +2,7 @@
 
 use foldhash::HashSet;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::context::{BudgetPods, is_lost};
 use crate::owners::OwnedPods;
@@ -24,6 +24,10 @@ pub(super) const RULES: &[Rule] = rules! {
     "NL-PDB-008" Info [Pods] All(do_not_disturb),
     "NL-PDB-009" Warning [Pods] All(finalizer),
 };
+
+/// `getExpectedPodCount` of pkg/controller/disruption/disruption.go (v1.37.2).
+const EXPECTS_NOTHING: &str =
+    "{spec}: the disruption controller expects no pod, and allows no eviction";
 
 fn is_counted(budget: &Budget) -> bool {
     budget.status.observed_generation >= budget.metadata.generation.unwrap_or_default()
@@ -47,7 +51,9 @@ fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
         };
         let status = &budget.status;
         // A budget of a manifest, beside the objects of a cluster, was not counted.
-        let says = if status.expected_pods > 0 {
+        let says = if budget.spec.expects_nothing() {
+            EXPECTS_NOTHING
+        } else if status.expected_pods > 0 {
             "{spec}: {needed} of {reachable} pods have to be healthy, {currentHealthy} are; \
              {reachable} − {needed} = 0 evictions allowed, ever"
         } else {
@@ -62,9 +68,20 @@ fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
                 .with("desiredHealthy", status.desired_healthy)
                 .with("expectedPods", status.expected_pods)
                 .with("currentHealthy", status.current_healthy)
+                .with("workloads", workloads(context, pods))
                 .on_all(pods.iter().map(|pod| pod.spec.node_name.as_str())),
         );
     }
+}
+
+/// Those whose scale decides how many of these pods there are.
+fn workloads(context: &Context<'_>, pods: &[&Pod]) -> Fact {
+    let workloads = context.workloads_of(pods);
+    let scalers = pods.iter().filter_map(|pod| workloads.scaler(pod));
+    let names: BTreeSet<_> = scalers
+        .map(|one| format!("{} {}", one.kind, one.metadata.name))
+        .collect();
+    Fact::names(names.iter().map(String::as_str))
 }
 
 fn is_lifted(BudgetPods { budget, pods }: &BudgetPods<'_>) -> bool {
@@ -111,6 +128,7 @@ fn at_least_scale(
             .with("needed", refused.needed)
             .with("reachable", refused.scale)
             .with("remedy", Fact::quote(&budget.spec.remedy()))
+            .with("workloads", self::workloads(context, pods))
             .severity_if(!budget.is_exhausted(), Severity::Warning)
             .on_all(pods.iter().map(|pod| pod.spec.node_name.as_str())),
     );
@@ -123,6 +141,9 @@ fn will_never_allow(context: &Context<'_>, findings: &mut Findings<'_>) {
     let budgets = context.snapshot.budgets.iter();
     for budget in budgets.filter(|budget| budget.owner().is_none()) {
         let found = match declared.refused_scale(budget, context.autoscalers()) {
+            Ok(Some(_)) if budget.spec.expects_nothing() => {
+                FindingBuilder::budget(budget, EXPECTS_NOTHING).and("; {remedy}")
+            }
             Ok(Some(refused)) => {
                 let pods = declared.evictable_under(budget);
                 let owners = pods.iter().filter_map(|pod| pod.metadata.controller());
@@ -169,11 +190,11 @@ fn budgets<'c>(context: &'c Context<'_>) -> Cow<'c, [BudgetPods<'c>]> {
 }
 
 fn several_budgets(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let mut of_pod: HashMap<(&str, &str), (&Pod, Vec<&Budget>)> = HashMap::new();
+    let mut of_pod: HashMap<*const Pod, (&Pod, Vec<&Budget>)> = HashMap::new();
     let budgets = budgets(context);
     for entry in budgets.iter() {
         for pod in entry.pods.iter().filter(|pod| !ignores_budgets(pod)) {
-            let key = (&*pod.metadata.namespace, &*pod.metadata.name);
+            let key = std::ptr::from_ref::<Pod>(pod);
             let (_, budgets) = of_pod.entry(key).or_insert((pod, Vec::new()));
             budgets.push(entry.budget);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use foldhash::{HashMap, HashSet};
-use nodelife_core::object::{Node, WorkloadKind};
+use nodelife_core::object::{Meta, Node, WorkloadKind};
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 use nodelife_core::{format, zone};
@@ -27,6 +27,9 @@ pub(super) fn complete(all: Gathered) -> (Snapshot, Vec<Str>) {
         ..
     } = all;
     let contradictory_nodes = contradictory(&snapshot.nodes);
+    if snapshot.is_declared() {
+        share_namespace(&mut snapshot);
+    }
     each_kind(&mut Once(&mut snapshot));
     for source in Source::ALL {
         let here = match source {
@@ -168,6 +171,23 @@ fn why_some_workloads(snapshot: &Snapshot) -> Option<String> {
     ))
 }
 
+/// Where manifests name one namespace alone, those without are applied to it too.
+fn share_namespace(snapshot: &mut Snapshot) {
+    let autoscalers = snapshot.autoscalers.iter_mut().flatten();
+    let mut all: Vec<&mut Meta> = (snapshot.budgets.iter_mut().map(|one| &mut one.metadata))
+        .chain(snapshot.workloads.iter_mut().map(|one| &mut one.metadata))
+        .chain(autoscalers.map(|one| &mut one.metadata))
+        .collect();
+    let named = all.iter().map(|meta| meta.namespace.clone());
+    let named: BTreeSet<Str> = named.filter(|name| !name.is_empty()).collect();
+    let mut named = named.into_iter();
+    if let (Some(only), None) = (named.next(), named.next()) {
+        for meta in &mut all {
+            meta.namespace = only.clone();
+        }
+    }
+}
+
 fn contradictory(nodes: &[Node]) -> Vec<Str> {
     let mut uids: HashMap<&str, &str> = HashMap::default();
     let mut names = BTreeSet::new();
@@ -182,7 +202,7 @@ fn contradictory(nodes: &[Node]) -> Vec<Str> {
 }
 
 /// Drops objects that a list has already. Of versions of one object the newest stays, as in the output
-/// of `kubectl get --watch` and in dumps of several times.
+/// of `kubectl get --watch` and in dumps of several times; of manifests the last, as `kubectl apply` leaves it.
 struct Once<'a>(&'a mut Snapshot);
 
 impl Visitor for Once<'_> {
@@ -203,9 +223,11 @@ impl Visitor for Once<'_> {
             let doubles = doubles.into_iter().map(|double| (key(&double), double));
             let mut newest: HashMap<_, T> = doubles.collect();
             for object in list.iter_mut().filter(|_| any) {
-                let of_same = |double: &T| double.metadata().uid == object.metadata().uid;
+                let uid = &object.metadata().uid;
+                let of_same = |double: &T| double.metadata().uid == *uid;
+                let is_declared = uid.is_empty() && version(object).is_none();
                 if let Some(double) = newest.remove(&key(object)).filter(of_same)
-                    && version(&double) > version(object)
+                    && (is_declared || version(&double) > version(object))
                 {
                     *object = double;
                 }

@@ -247,7 +247,7 @@ impl BudgetSpec {
 
     /// Whether it sets neither `minAvailable` nor `maxUnavailable`: `getExpectedPodCount` then expects
     /// no pod, and `updatePdbStatus` allows no eviction.
-    pub(super) fn expects_nothing(&self) -> bool {
+    pub fn expects_nothing(&self) -> bool {
         self.max_unavailable.is_none() && self.min_available.is_none()
     }
 

@@ -218,22 +218,27 @@ impl DeclaredPods {
         self.selected_by(budget).filter(is_evictable).collect()
     }
 
-    /// The same as [`Budget::refused_scale`] of these. How many pods DaemonSets will have beside
-    /// them is not known, and the disruption controller cannot count such by their scale.
+    /// The same as [`Budget::refused_scale`] of these. How many pods DaemonSets and Jobs will have
+    /// beside them is not known, and the disruption controller cannot count such by their scale: those
+    /// of a Job neither when they have ended.
     pub fn refused_scale(
         &self,
         budget: &Budget,
         autoscalers: &Autoscalers,
     ) -> CountResult<Option<RefusedScale>> {
         let pods = self.evictable_under(budget);
-        let mut all = self.selected_by(budget);
-        if pods.is_empty() || !all.any(|pod| is_of(pod, WorkloadKind::DaemonSet)) {
+        let has = |kind| self.selected_by(budget).any(|pod| is_of(pod, kind));
+        let without_scale = if has(WorkloadKind::DaemonSet) {
+            "daemonsets.apps"
+        } else if has(WorkloadKind::Job) {
+            "jobs.batch"
+        } else {
             return budget.refused_scale(&pods, &self.workloads, autoscalers);
-        }
-        if budget.spec.counts_present_pods() {
+        };
+        if pods.is_empty() || budget.spec.counts_present_pods() {
             return Ok(None);
         }
-        Err(CountError::NoScale("daemonsets.apps"))
+        Err(CountError::NoScale(without_scale))
     }
 }
 
@@ -406,10 +411,12 @@ mod tests {
         assert_eq!(judge(strict.clone(), &[&daemons]), Ok(None));
         assert_eq!(judge(strict, &[&job]), Ok(None));
         let web = deployment("web", 2);
-        assert_eq!(judge(loose.clone(), &[&web, &job]), Ok(None));
-        // The disruption controller knows no scale of a DaemonSet, and fails.
-        let fails = Err(CountError::NoScale("daemonsets.apps"));
-        assert_eq!(judge(loose, &[&web, &daemons]), fails);
+        // The disruption controller knows no scale of a DaemonSet or a Job, and fails.
+        for (other, resource) in [(&daemons, "daemonsets.apps"), (&job, "jobs.batch")] {
+            let fails = Err(CountError::NoScale(resource));
+            assert_eq!(judge(loose.clone(), &[&web, other]), fails);
+        }
+        assert_eq!(judge(spec(Some("2"), None), &[&web, &job]), Ok(None));
         assert_eq!(judge(spec(Some("2"), None), &[&web, &daemons]), Ok(None));
     }
 

@@ -44,15 +44,22 @@ fn audit(text: &str, more: &[&str]) -> String {
     run(&[&["audit", "-f", path.to_str().unwrap()], more].concat())
 }
 
-#[test]
-fn a_budget_is_judged_by_what_its_spec_says_of_the_declared_replicas() {
-    let daemons = "apiVersion: apps/v1
+const DAEMONS: &str = "apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: agent}
 spec:
   selector: {matchLabels: {app: agent}}
   template: {metadata: {labels: {app: agent, tier: front}}}
 ";
+
+const SECOND: &str = "apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: all}
+spec: {maxUnavailable: 1, selector: {}}
+";
+
+#[test]
+fn a_budget_is_judged_by_what_its_spec_says_of_the_declared_replicas() {
     let autoscaler = "apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
 metadata: {name: web}
@@ -60,11 +67,6 @@ spec:
   scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
   minReplicas: 2
   maxReplicas: 9
-";
-    let second = "apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: all}
-spec: {maxUnavailable: 1, selector: {}}
 ";
     for (replicas, budget, more, told) in [
         (
@@ -112,17 +114,69 @@ spec: {maxUnavailable: 1, selector: {}}
         (
             "replicas: 2",
             "maxUnavailable: 1",
-            daemons,
+            DAEMONS,
             Some("daemonsets.apps does not implement the scale subresource"),
         ),
         (
             "replicas: 2",
             "maxUnavailable: 1",
-            second,
+            SECOND,
             Some("budgets all and web select the same pods, those of web"),
         ),
     ] {
         judge((replicas, budget, more), told);
+    }
+}
+
+#[test]
+fn a_budget_is_judged_as_the_disruption_controller_will_count() {
+    let job = DAEMONS.replace("apps/v1\nkind: DaemonSet", "batch/v1\nkind: Job");
+    let same_name = DAEMONS
+        .replace("DaemonSet", "StatefulSet")
+        .replace("agent", "web");
+    let same_budget = SECOND.replace("all", "web");
+    for (replicas, budget, more, told) in [
+        // Ended pods of a Job count as well.
+        (
+            "replicas: 2",
+            "maxUnavailable: 1",
+            job.as_str(),
+            Some("jobs.batch does not implement the scale subresource"),
+        ),
+        (
+            "replicas: 2",
+            "unhealthyPodEvictionPolicy: AlwaysAllow",
+            "",
+            Some(
+                "neither minAvailable nor maxUnavailable: the disruption controller expects no \
+                 pod, and allows no eviction; set maxUnavailable: 1",
+            ),
+        ),
+        // One budget over two workloads of one name.
+        ("replicas: 2", "maxUnavailable: 1", &same_name, None),
+        // As `kubectl apply` leaves it.
+        ("replicas: 1", "minAvailable: 1", &same_budget, None),
+    ] {
+        judge((replicas, budget, more), told);
+    }
+}
+
+/// A chart may give the namespace of its release to some of its objects.
+#[test]
+fn manifests_that_name_one_namespace_are_in_it() {
+    let all = chart("replicas: 1", "minAvailable: 1", "");
+    let other = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: api, namespace: other}\n";
+    for kind in ["Deployment", "PodDisruptionBudget"] {
+        let name = format!("kind: {kind}\nmetadata: {{name: web");
+        let named = all.replace(&name, &format!("{name}, namespace: shop"));
+        assert_ne!(named, all);
+        let text = audit(&named, &["-o", "wide"]);
+        assert!(text.contains("poddisruptionbudget/shop/web"), "{text}");
+        // The field is found all the same.
+        let sarif = audit(&named, &["-o", "sarif"]);
+        assert!(sarif.contains("\"startLine\": 24"), "{sarif}");
+        let text = audit(&format!("{named}{other}"), &[]);
+        assert!(text.starts_with("status: 0\n"), "{text}");
     }
 }
 
@@ -413,14 +467,15 @@ fn a_patch_mends_the_budgets_of_files() {
         "other",
         "{maxUnavailable: 0%, selector: {matchLabels: {app: other}}}",
     );
-    let third = budget(
+    let third = budget("none", "\n  selector: {matchLabels: {app: none}}");
+    let fourth = budget(
         "right",
         "{minAvailable: 1, selector: {matchLabels: {app: right}}}",
     );
     let text = chart(
         "replicas: 2",
         "minAvailable: 2",
-        &format!("{second}---\n{third}"),
+        &format!("{second}---\n{third}---\n{fourth}"),
     );
     fs::write(folder.path().join("shop.yaml"), &text).unwrap();
     let audit = |format: &str, status: i32| {
@@ -432,7 +487,7 @@ fn a_patch_mends_the_budgets_of_files() {
     let patch = audit("patch", 3);
     assert_eq!(
         patch.matches("+  maxUnavailable: 1\n").count(),
-        1,
+        2,
         "{patch}"
     );
     fs::write(folder.path().join("mend.patch"), &patch).unwrap();
@@ -442,7 +497,7 @@ fn a_patch_mends_the_budgets_of_files() {
     assert!(applied.status.success(), "{applied:?}: {patch}");
     fs::remove_file(folder.path().join("mend.patch")).unwrap();
     let mended = fs::read_to_string(folder.path().join("shop.yaml")).unwrap();
-    assert_eq!(mended.matches("maxUnavailable: 1").count(), 2, "{mended}");
+    assert_eq!(mended.matches("maxUnavailable: 1").count(), 3, "{mended}");
     assert_eq!(audit("patch", 0), "");
     let rendered = folder.path().join("rendered.yaml");
     fs::write(&rendered, &text).unwrap();
