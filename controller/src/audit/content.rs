@@ -9,6 +9,8 @@ use nodelife_core::text::Str;
 use ring::digest::{Context, SHA256};
 
 pub(super) const CLUSTER_REPORT: &str = "nodelife-cluster";
+/// Of the report in a namespace.
+const NAMESPACE_REPORT: &str = "nodelife";
 
 const NODE_PREFIX: &str = "nodelife-node-";
 
@@ -20,11 +22,12 @@ pub(super) struct NodeRef {
     pub(super) uid: Str,
 }
 
+/// By the name of the report, that of a namespace with the namespace before it.
 pub(super) type Contents = BTreeMap<String, Content>;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Content {
-    /// None for the report on the cluster.
+    /// None for the reports on the cluster and on a namespace.
     pub(super) node: Option<NodeRef>,
     /// Worst first.
     pub(super) findings: Vec<Finding>,
@@ -77,7 +80,8 @@ fn hex(context: Context) -> String {
     format!("{:016x}", u64::from_be_bytes(first.unwrap_or_default()))
 }
 
-/// Divides the findings: those about a node and its pods go to its report, others to the cluster's.
+/// Divides the findings: those about a node and its pods go to its report, those about other objects
+/// of a namespace to the report there, for who may read no other, and the rest to the cluster's.
 pub(super) fn divide(audit: AuditReport, snapshot: &Snapshot) -> Contents {
     let nodes: HashMap<&str, &Str> = (snapshot.nodes.iter())
         .map(|node| (node.metadata.name.as_str(), &node.metadata.uid))
@@ -92,7 +96,11 @@ pub(super) fn divide(audit: AuditReport, snapshot: &Snapshot) -> Contents {
     for finding in audit.findings {
         let node = node_of.get(&finding.subject);
         let node = node.and_then(|name| nodes.get_key_value(name));
-        let name = node.map_or_else(|| CLUSTER_REPORT.to_owned(), |(name, _)| report_name(name));
+        let name = match (node, &finding.subject.namespace) {
+            (Some((name, _)), _) => report_name(name),
+            (None, Some(namespace)) => format!("{namespace}/{NAMESPACE_REPORT}"),
+            (None, None) => CLUSTER_REPORT.to_owned(),
+        };
         let content = contents.entry(name).or_insert_with(|| Content {
             node: node.map(|(name, uid)| NodeRef {
                 name: Str::from(*name),

@@ -1,5 +1,5 @@
-//! [`Publisher`]: writes reports as `ClusterReport` objects, only when they change and at most once
-//! in [`BETWEEN_WRITES`] each.
+//! [`Publisher`]: writes reports as `ClusterReport` and `Report` objects, only when they change and at
+//! most once in [`BETWEEN_WRITES`] each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,15 +9,18 @@ use futures::{FutureExt as _, StreamExt as _};
 use http::Method;
 use jiff::Timestamp;
 use nodelife_cluster::request::Call;
+use nodelife_cluster::resource::Resource;
 use nodelife_cluster::{ApiError, ApiResult, Cluster};
 use nodelife_core::object::Meta;
+use nodelife_core::text::Str;
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::content::{Content, Contents, Digest};
 use super::report::{
-    CLUSTER_REPORTS, DIGEST, FirstFound, KnownReport, MANAGED_BY, WRITER, keys, render,
+    CLUSTER_REPORTS, DIGEST, FirstFound, KnownReport, MANAGED_BY, REPORTS, WRITER, keys, render,
+    target,
 };
 
 pub(super) const BETWEEN_WRITES: Duration = Duration::from_secs(30);
@@ -135,24 +138,8 @@ impl Publisher {
     /// Reads which reports there are, by their metadata alone.
     async fn list(&mut self) -> ApiResult<()> {
         let mut found = BTreeMap::new();
-        let mut next = String::new();
-        loop {
-            let mut call = Call::on(Method::GET, "list", CLUSTER_REPORTS.all())
-                .with_accept("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
-                .with_query("labelSelector", format!("{MANAGED_BY}={WRITER}"))
-                .with_query("limit", PAGE);
-            if !next.is_empty() {
-                call = call.with_query("continue", next);
-            }
-            let page: MetaList = self.cluster.read(&call).await?.json(&call)?;
-            for Item { metadata } in page.items.unwrap_or_default() {
-                let digest = metadata.annotations.get(DIGEST).cloned();
-                found.insert(metadata.name.to_string(), digest.unwrap_or_default());
-            }
-            next = page.metadata.next;
-            if next.is_empty() {
-                break;
-            }
+        for resource in [CLUSTER_REPORTS, REPORTS] {
+            self.list_of(resource, &mut found).await?;
         }
         if self.installed != Some(true) {
             self.installed = Some(true);
@@ -174,6 +161,35 @@ impl Publisher {
             texts.clone_into(&mut written.texts);
         }
         Ok(())
+    }
+
+    /// Adds the names of the reports of one resource, with their digests.
+    async fn list_of(
+        &self,
+        resource: Resource,
+        found: &mut BTreeMap<String, Str>,
+    ) -> ApiResult<()> {
+        let mut next = String::new();
+        loop {
+            let mut call = Call::on(Method::GET, "list", resource.all())
+                .with_accept("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
+                .with_query("labelSelector", format!("{MANAGED_BY}={WRITER}"))
+                .with_query("limit", PAGE);
+            if !next.is_empty() {
+                call = call.with_query("continue", next);
+            }
+            let page: MetaList = self.cluster.read(&call).await?.json(&call)?;
+            for Item { metadata } in page.items.unwrap_or_default() {
+                let digest = metadata.annotations.get(DIGEST).cloned();
+                // Of a ClusterReport, nothing is before the slash.
+                let name = metadata.full_name().trim_start_matches('/').to_owned();
+                found.insert(name, digest.unwrap_or_default());
+            }
+            next = page.metadata.next;
+            if next.is_empty() {
+                return Ok(());
+            }
+        }
     }
 
     /// The writes that are due now, and the time of the next.
@@ -270,7 +286,7 @@ async fn apply(
     known: Result<FirstFound, bool>,
     now: Timestamp,
 ) -> ApiResult<FirstFound> {
-    let target = CLUSTER_REPORTS.all().named(name);
+    let target = target(name);
     let is_ours = !matches!(known, Err(false));
     let mut known = match known {
         Ok(known) => known,
@@ -297,7 +313,7 @@ async fn apply(
 }
 
 async fn delete(cluster: &Cluster, name: &str) -> ApiResult<()> {
-    let call = Call::on(Method::DELETE, "delete", CLUSTER_REPORTS.all().named(name));
+    let call = Call::on(Method::DELETE, "delete", target(name));
     match cluster.read(&call).await {
         Ok(_) | Err(ApiError::NotFound(_)) => Ok(()),
         Err(error) => Err(error),

@@ -1,12 +1,12 @@
-//! `ClusterReport` objects of openreports.io, written after the published schema
-//! (openreports/reports-api v0.2, `openreports.io_clusterreports.yaml`).
+//! `ClusterReport` and `Report` objects of openreports.io, written after the published schema
+//! (openreports/reports-api v0.2, `openreports.io_clusterreports.yaml` and `_reports.yaml`).
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use nodelife_audit::{Finding, Severity, Skipped, find, find_group};
 use nodelife_cluster::event_recorder::ObjectReference;
-use nodelife_cluster::resource::Resource;
+use nodelife_cluster::resource::{Resource, Target};
 use nodelife_core::format;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use super::content::{Content, Digest};
 
 pub(super) const CLUSTER_REPORTS: Resource =
     Resource::grouped("openreports.io", "v1alpha1", "clusterreports");
+pub(super) const REPORTS: Resource = Resource::grouped("openreports.io", "v1alpha1", "reports");
 
 /// Who writes: the field manager, the source of the reports and the value of [`MANAGED_BY`].
 pub(super) const WRITER: &str = "nodelife-controller";
@@ -88,6 +89,14 @@ pub(super) fn key(finding: &Finding) -> ResultKey {
     (finding.rule.to_string(), finding.subject.path())
 }
 
+/// Of a `ClusterReport`, or with its namespace of a `Report`.
+pub(super) fn target(name: &str) -> Target {
+    match name.split_once('/') {
+        Some((namespace, name)) => REPORTS.all().in_namespace(namespace).named(name),
+        None => CLUSTER_REPORTS.all().named(name),
+    }
+}
+
 /// The object for a server-side apply. What was first found earlier keeps its time.
 pub(super) fn render(name: &str, content: &Content, digest: &Digest, found: &FirstFound) -> Value {
     let mut room = MAX_REPORT - HEAD;
@@ -122,11 +131,16 @@ pub(super) fn render(name: &str, content: &Content, digest: &Digest, found: &Fir
             .filter(|one| outcome(one.severity) == wanted)
             .count()
     };
+    let (kind, namespace, name) = match name.split_once('/') {
+        Some((namespace, name)) => ("Report", Some(namespace), name),
+        None => ("ClusterReport", None, name),
+    };
     let mut report = json!({
         "apiVersion": "openreports.io/v1alpha1",
-        "kind": "ClusterReport",
+        "kind": kind,
         "metadata": {
             "name": name,
+            "namespace": namespace,
             "labels": { MANAGED_BY: WRITER },
             "annotations": annotations,
             // Not blockOwnerDeletion, which needs the right to update the node's finalizers.

@@ -248,12 +248,12 @@ async fn define_reports(plane: &ControlPlane) -> Result<()> {
     let kubectl = Kubectl::new(plane, &Identity::Admin)?;
     let definition = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/crds/clusterreports.openreports.io.json"
+        "/crds/reports.openreports.io.json"
     );
     let apply = ["apply", "--server-side", "-f", definition];
     kubectl.run(apply).await?.success()?;
     wait_until("the resource of the reports", TIMEOUT, async || {
-        let listed = kubectl.run(["get", "clusterreports"]).await?;
+        let listed = kubectl.run(["get", "clusterreports,reports", "-A"]).await?;
         Ok((listed.status == Some(0)).then_some(()))
     })
     .await

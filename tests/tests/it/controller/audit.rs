@@ -77,6 +77,9 @@ async fn reports_equal_an_audit_and_follow_a_fault() {
     equal(&controller).await;
     refused_nothing(&plane);
 
+    a_team_sees_its_budgets(&controller).await;
+    equal(&controller).await;
+
     // The report goes with its node.
     let delete = ["delete", "node", "worker-1"];
     controller
@@ -127,6 +130,46 @@ async fn a_report_of_somebody_else_is_left_as_it_is() {
     .await;
     let after = controller.get(&["clusterreport", "nodelife-cluster"]);
     assert_eq!(after.await.unwrap(), before);
+}
+
+/// Who may read nothing but a namespace finds its budget, and the workload under it, in the report
+/// there; the report goes with its last finding.
+async fn a_team_sees_its_budgets(controller: &Controller<'_>) {
+    let run = async |words: &[&str]| {
+        let ran = controller.kubectl.run(words.iter().copied()).await;
+        ran.unwrap().success().unwrap();
+    };
+    run(&["create", "namespace", "shop"]).await;
+    let namespace = ["-n", "shop"];
+    let workload = ["create", "deployment", "web", "--image=i", "--replicas=1"];
+    run(&[&namespace[..], &workload].concat()).await;
+    let budget = [
+        "create",
+        "pdb",
+        "web",
+        "--min-available=1",
+        "--selector=app=web",
+    ];
+    run(&[&namespace[..], &budget].concat()).await;
+    until("the budget in the report of its namespace", async || {
+        let report = controller
+            .get(&["report", "nodelife", "-n", "shop"])
+            .await?;
+        let results = report["results"].as_array().unwrap();
+        let found = results.iter().find(|one| one["rule"] == "NL-PDB-001");
+        let properties = found.map(|one| &one["properties"]);
+        let workloads = properties.and_then(|all| all["workloads"].as_str());
+        anyhow::ensure!(workloads == Some("[\"Deployment web\"]"), "{report}");
+        Ok(Some(()))
+    })
+    .await;
+    run(&["delete", "deployment,pdb", "web", "-n", "shop"]).await;
+    until("the end of the report", async || {
+        let reports = controller.get(&["reports", "-n", "shop"]).await?;
+        anyhow::ensure!(reports["items"] == json!([]), "{reports}");
+        Ok(Some(()))
+    })
+    .await;
 }
 
 /// They are a third of what is resident of a large cluster (docs/benchmarks.md).
@@ -217,7 +260,7 @@ async fn equal(controller: &Controller<'_>) {
         for skipped in audit["skipped"].as_array().unwrap() {
             expected.insert(format!("{} - skipped", skipped["rule"].as_str().unwrap()));
         }
-        let reports = controller.get(&["clusterreports"]).await?;
+        let reports = controller.get(&["clusterreports,reports", "-A"]).await?;
         let reports = reports["items"].as_array().unwrap();
         let results = reports.iter().filter_map(|one| one["results"].as_array());
         let found: BTreeSet<String> = results

@@ -70,12 +70,12 @@ impl<'a> Controller<'a> {
     pub(super) async fn define_reports(&self) {
         let definition = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/crds/clusterreports.openreports.io.json"
+            "/crds/reports.openreports.io.json"
         );
         let apply = ["apply", "--server-side", "-f", definition];
         self.kubectl.run(apply).await.unwrap().success().unwrap();
         until("the resource of the reports", async || {
-            self.get(&["clusterreports"]).await.map(Some)
+            self.get(&["clusterreports,reports", "-A"]).await.map(Some)
         })
         .await;
     }

@@ -231,7 +231,7 @@ fn sorted(rights: &BTreeSet<String>) -> BTreeSet<String> {
 async fn install(plane: &ControlPlane) {
     let kubectl = Kubectl::new(plane, &Identity::Admin).unwrap();
     for file in [
-        "clusterreports.openreports.io",
+        "reports.openreports.io",
         "virtualmachineinstancemigrations.kubevirt.io",
     ] {
         let file = format!("{}/crds/{file}.json", env!("CARGO_MANIFEST_DIR"));
@@ -336,6 +336,7 @@ async fn each_token_may_write_what_the_threat_model_says() {
         let ours = [
             "nodelife",
             "clusterreports",
+            "reports.openreports.io",
             "nodemaintenances",
             "webhookconfigurations",
             "policies",

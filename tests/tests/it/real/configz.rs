@@ -101,7 +101,7 @@ async fn the_controller_audits_configurations_of_kubelets() {
     let kubectl = kubectl(cluster);
     let reports = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/crds/clusterreports.openreports.io.json"
+        "/crds/reports.openreports.io.json"
     );
     let files = [
         reports,

@@ -38,6 +38,7 @@ const OF_AUDIT: &[&str] = &[
     "pods [] [] [list watch]",
     "replicasets.apps [] [] [list watch]",
     "replicationcontrollers [] [] [list watch]",
+    "reports.openreports.io [] [] [create delete get list patch]",
     "statefulsets.apps [] [] [list watch]",
     "subjectaccessreviews.authorization.k8s.io [] [] [create]",
     "volumeattachments.storage.k8s.io [] [] [list watch]",
