@@ -8,7 +8,7 @@ mod table;
 mod template;
 mod text;
 
-pub(crate) use printer::{Document, Printer};
+pub(crate) use printer::{Document, Printer, out_width};
 pub(crate) use table::{Cell, Table};
 pub(crate) use template::Template;
 pub(crate) use text::{cut, plain, shorten};

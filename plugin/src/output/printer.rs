@@ -12,6 +12,7 @@ use nodelife_core::API_VERSION;
 use nodelife_core::format::count;
 use serde::Serialize;
 use terminal_size::{Height, Width, terminal_size_of};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::stream::Stream;
 use super::table::wrap;
@@ -30,15 +31,14 @@ pub(crate) struct Printer {
     quiet: bool,
     /// Whether details are wanted that most do not need (`-v`).
     pub(crate) verbose: bool,
-    /// Columns of the terminal under stdout; none when it is a file or a pipe.
-    pub(crate) width: Option<usize>,
-    err_width: Option<usize>,
     pub(crate) unicode: bool,
     animated: bool,
-    progress_shown: bool,
     /// Lines that stand at the end of stderr, below all others, until they are replaced.
     live: Vec<String>,
-    drawn: usize,
+    /// Whether they go when another line comes.
+    is_progress: bool,
+    /// The columns of each line that stands there.
+    drawn: Vec<usize>,
     /// Warnings of API servers, printed before the next line.
     servers: Vec<ServerWarnings>,
     /// How many of their sentences were told.
@@ -54,8 +54,6 @@ impl Printer {
             && !args.quiet
             && args.color != ColorWhen::Never
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        let width = cells(terminal_size_of(&stdout)).map(|(width, _)| width);
-        let err_width = cells(terminal_size_of(&stderr)).map(|(width, _)| width);
         let choice = match args.color {
             // NO_COLOR, CLICOLOR_FORCE, TERM and the terminal itself decide.
             ColorWhen::Auto => anstream::ColorChoice::Auto,
@@ -67,13 +65,11 @@ impl Printer {
             err: Stream::Direct(AutoStream::new(stderr, choice)),
             quiet: args.quiet,
             verbose: args.v > 0,
-            width,
-            err_width,
             unicode: is_utf8(|name| std::env::var_os(name)),
             animated,
-            progress_shown: false,
             live: Vec::new(),
-            drawn: 0,
+            is_progress: false,
+            drawn: Vec::new(),
             servers: Vec::new(),
             warnings_received: 0,
             warnings_as_errors: args.warnings_as_errors.unwrap_or(false),
@@ -118,13 +114,12 @@ impl Printer {
     }
 
     pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
-        let width = self.width;
-        table.write(self.data(), width)
+        table.write(self.data(), out_width())
     }
 
     pub(crate) fn paragraph(&mut self, text: impl Display) -> io::Result<()> {
         self.clear_progress();
-        for line in wrap(&plain(&text.to_string()), self.width) {
+        for line in wrap(&plain(&text.to_string()), out_width()) {
             writeln!(self.out, "{line}")?;
         }
         Ok(())
@@ -145,7 +140,7 @@ impl Printer {
         self.has_document = true;
         template.write(&serde_json::to_value(document)?, self.data())?;
         // Lines of stderr follow on the same terminal.
-        if self.width.is_some() {
+        if out_width().is_some() {
             writeln!(self.out)?;
         }
         Ok(())
@@ -203,7 +198,7 @@ impl Printer {
     pub(crate) fn faint(&mut self, text: impl Display) {
         if !self.quiet {
             let faint = style::FAINT;
-            for line in wrap(&plain(&text.to_string()), self.err_width) {
+            for line in wrap(&plain(&text.to_string()), err_width()) {
                 self.line(format_args!("{faint}{line}{faint:#}"));
             }
         }
@@ -212,7 +207,7 @@ impl Printer {
     pub(crate) fn note_table(&mut self, table: &Table) {
         let mut text = Vec::new();
         // A Vec takes everything.
-        let _ = table.write(&mut text, self.err_width);
+        let _ = table.write(&mut text, err_width());
         if !self.quiet {
             for line in String::from_utf8_lossy(&text).lines() {
                 self.line(format_args!("{line}"));
@@ -249,9 +244,8 @@ impl Printer {
     pub(crate) fn progress(&mut self, line: &str) {
         self.print_server_warnings();
         if let Some((width, _)) = self.canvas() {
-            let _ = write!(self.err, "\r\x1b[2K{}", cut(line, width));
-            let _ = self.err.flush();
-            self.progress_shown = true;
+            self.live(vec![cut(line, width)]);
+            self.is_progress = true;
         }
     }
 
@@ -269,7 +263,7 @@ impl Printer {
         if !self.animated || !lines.is_empty() && self.err.is_behind() {
             return;
         }
-        if self.drawn > 0 && !lines.is_empty() {
+        if !self.drawn.is_empty() && !lines.is_empty() {
             self.draw_over(&lines);
             self.live = lines;
             return;
@@ -281,14 +275,14 @@ impl Printer {
 
     /// Draws lines over those that stand there, in one write: what is erased first flickers.
     fn draw_over(&mut self, lines: &[String]) {
-        let mut frame = format!("\r\x1b[{}A", self.drawn);
+        let mut frame = format!("\r\x1b[{}A", self.rows());
         for line in lines {
             frame.push_str(line);
             frame.push_str("\x1b[K\n");
         }
         frame.push_str("\x1b[0J");
         let _ = self.err.write_raw(frame);
-        self.drawn = lines.len();
+        self.drawn = widths(lines);
     }
 
     /// Writes what is still in the buffer, so that lines appear as they happen.
@@ -323,7 +317,7 @@ impl Printer {
         if text.is_empty() {
             return self.line(format_args!(""));
         }
-        for (i, line) in wrap(&text, self.err_width).into_iter().enumerate() {
+        for (i, line) in wrap(&text, err_width()).into_iter().enumerate() {
             match line.strip_prefix(word).filter(|_| i == 0) {
                 Some(rest) => self.line(format_args!("{style}{word}{style:#}{rest}")),
                 None => self.line(format_args!("{line}")),
@@ -342,8 +336,10 @@ impl Printer {
         for text in unprinted {
             self.warnings_received += 1;
             let warning = style::WARNING;
-            let text = plain(&text).replace('\n', " ");
-            self.write_line(format_args!("{warning}Warning:{warning:#} {text}"));
+            let text = format!("Warning: {}", plain(&text).replace('\n', " "));
+            let text = wrap(&text, err_width()).join("\n");
+            let text = text.strip_prefix("Warning:").unwrap_or(&text);
+            self.write_line(format_args!("{warning}Warning:{warning:#}{text}"));
         }
     }
 
@@ -363,19 +359,41 @@ impl Printer {
         text.push('\n');
         let _ = self.err.write_all(text.as_bytes());
         let _ = self.err.flush();
-        self.drawn = self.live.len();
+        self.drawn = widths(&self.live);
     }
 
     fn clear_progress(&mut self) {
-        if std::mem::take(&mut self.progress_shown) {
-            let _ = write!(self.err, "\r\x1b[2K");
-            let _ = self.err.flush();
+        if std::mem::take(&mut self.is_progress) {
+            self.live.clear();
         }
-        let drawn = std::mem::take(&mut self.drawn);
-        if drawn > 0 {
-            let _ = self.err.write_raw(format!("\r\x1b[{drawn}A\x1b[0J"));
+        if !self.drawn.is_empty() {
+            // Row by row: what is erased from the top of the screen on, tmux keeps in its history.
+            let erase = "\x1b[A\x1b[2K".repeat(self.rows());
+            self.drawn.clear();
+            let _ = self.err.write_raw(format!("\r{erase}"));
         }
     }
+
+    /// The rows of what was drawn: most terminals wrap lines anew when they become narrower.
+    fn rows(&self) -> usize {
+        let width = err_width().unwrap_or(usize::MAX).max(1);
+        let rows = self.drawn.iter().map(|line| line.div_ceil(width).max(1));
+        rows.sum()
+    }
+}
+
+/// Columns of the terminal under stdout, which may change at any time; none when it is a file or
+/// a pipe.
+pub(crate) fn out_width() -> Option<usize> {
+    cells(terminal_size_of(io::stdout())).map(|(width, _)| width)
+}
+
+fn err_width() -> Option<usize> {
+    cells(terminal_size_of(io::stderr())).map(|(width, _)| width)
+}
+
+fn widths(lines: &[String]) -> Vec<usize> {
+    lines.iter().map(|line| line.width()).collect()
 }
 
 /// Columns and lines of a terminal; none when it is none, or does not say.

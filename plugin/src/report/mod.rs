@@ -29,7 +29,7 @@ use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{Settings, ZoneReport};
 
 use crate::cli::{AuditArgs, ClusterArgs};
-use crate::output::{Document, Printer, Table, plain};
+use crate::output::{Document, Printer, Table, out_width, plain};
 use node_rows::NodeRows;
 use nodelife_audit::config::AuditFormat;
 
@@ -48,7 +48,7 @@ impl Report<'_> {
     pub(crate) fn print(&self, printer: &mut Printer) -> anyhow::Result<()> {
         match self.format {
             AuditFormat::Table | AuditFormat::Wide => {
-                let width = printer.width;
+                let width = out_width();
                 Ok(write_parts(&self.tables(), width, printer.data())?)
             }
             _ => Ok(self.write(printer.data())?),

@@ -3,7 +3,7 @@
 
 pub mod drain;
 mod svg;
-mod terminal;
+pub mod terminal;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -12,7 +12,7 @@ use nodelife_core::text::Str;
 use nodelife_drain_plan::Answer;
 
 use crate::cli::NodesFormat;
-use crate::output::Printer;
+use crate::output::{Printer, out_width};
 
 /// How the report on nodes is shown.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ impl View<'_> {
             return Ok(());
         }
         let now = report.taken_at.unwrap_or_else(Timestamp::now);
-        let table = table::table(report, self, now, printer.width);
+        let table = table::table(report, self, now, out_width());
         Ok(printer.table(&table)?)
     }
 }

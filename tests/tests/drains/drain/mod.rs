@@ -35,6 +35,7 @@ pub(crate) mod returning;
 pub(crate) mod selection;
 pub(crate) mod support;
 pub(crate) mod surge;
+mod terminals;
 pub(crate) mod terminating;
 pub(crate) mod timeout_and_interrupt;
 pub(crate) mod turns;

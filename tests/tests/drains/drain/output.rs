@@ -132,9 +132,11 @@ async fn a_terminal_shows_the_waiting_pod_and_its_budget() {
     let shown = shown.lock().unwrap().clone();
     assert_eq!(status, Some(0), "{shown}");
     let (_, last) = shown
-        .rsplit_once("\x1b[0J")
+        .rsplit_once("\x1b[2K")
         .expect("it was never drawn over");
     assert!(!last.contains("pods gone"), "{shown:?}");
+    // tmux keeps in its history what is erased like this from the top of the screen on.
+    assert!(!shown.contains("A\x1b[0J"), "{shown:?}");
     assert!(
         shown.contains(&format!("node/{node}: drained")),
         "{shown:?}"

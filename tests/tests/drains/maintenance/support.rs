@@ -80,8 +80,8 @@ subjects:
 
 pub(crate) struct Scene<'a> {
     plane: &'a ControlPlane,
-    pub(super) kubectl: Kubectl,
-    pub(super) admin: Client,
+    pub(crate) kubectl: Kubectl,
+    pub(crate) admin: Client,
     objects: Objects,
     kubeconfig: PathBuf,
 }
@@ -119,7 +119,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Starts a replica.
-    pub(super) fn start(&self, replica: &str) -> Supervised {
+    pub(crate) fn start(&self, replica: &str) -> Supervised {
         self.start_with(replica, &[])
     }
 
@@ -163,7 +163,7 @@ impl<'a> Scene<'a> {
         self.kubectl.run(words).await.unwrap()
     }
 
-    pub(super) async fn create(&self, name: &str, spec: &Value) {
+    pub(crate) async fn create(&self, name: &str, spec: &Value) {
         self.objects.create(name, spec.clone()).await;
     }
 
@@ -258,7 +258,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Waits until a condition has this reason, and gives its message.
-    pub(super) async fn wait_for(&self, name: &str, kind: &str, reason: &str) -> String {
+    pub(crate) async fn wait_for(&self, name: &str, kind: &str, reason: &str) -> String {
         let what = format!("{kind} {reason} of {name}");
         wait_until(&what, TIMEOUT, async || {
             let condition = self.condition(name, kind).await?;
