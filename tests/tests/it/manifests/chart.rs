@@ -323,4 +323,16 @@ fn the_schema_tells_right_values_from_wrong_ones() {
             assert_eq!(faults.is_empty(), is_right, "{path}: {value}: {faults:?}");
         }
     }
+    // Helm takes a value out that is null, and would render `replicas: 0`.
+    for path in ["image", "replicas", "timeoutSeconds", "controller/replicas"] {
+        let mut values = values();
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let parent = if parent.is_empty() {
+            &mut values
+        } else {
+            &mut values[parent]
+        };
+        parent.as_object_mut().unwrap().remove(name).unwrap();
+        assert_eq!(faults(&values).len(), 1, "{path}");
+    }
 }
