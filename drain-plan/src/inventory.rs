@@ -30,6 +30,8 @@ pub struct InventoryContext<'a> {
     /// Pods by which budgets are judged: all that the budgets of the nodes' pods
     /// select, as far as known. In the order of their namespaces.
     pub pods: &'a [&'a Pod],
+    /// Those of them that other pods control, where they were looked for.
+    pub controlled: Option<&'a [&'a Pod]>,
     pub now: Timestamp,
 }
 
@@ -263,6 +265,12 @@ fn consequences(
     notes.urgent.extend(unguarded(pod, decision, context));
 }
 
+/// The UID of the pod that controls this one.
+pub(super) fn controlling_pod(pod: &Pod) -> Option<&Str> {
+    let owner = pod.metadata.controller()?;
+    (owner.kind == "Pod").then_some(&owner.uid)
+}
+
 /// What ends with the pod: pods that it controls, which the garbage collector deletes after it, or
 /// jobs of a Ray cluster, whose state is in its head.
 fn dependents(pod: &Pod, context: InventoryContext<'_>) -> Option<String> {
@@ -270,11 +278,9 @@ fn dependents(pod: &Pod, context: InventoryContext<'_>) -> Option<String> {
         let text = "the jobs of its Ray cluster fail with it, unless GCS fault tolerance is on";
         return Some(text.to_owned());
     }
-    let is_controlled = |other: &&&Pod| {
-        let owner = other.metadata.controller();
-        owner.is_some_and(|owner| owner.kind == "Pod" && owner.uid == pod.metadata.uid)
-    };
-    let names = names(context.pods.iter().filter(is_controlled).copied());
+    let of_pod = |other: &&&Pod| controlling_pod(other).is_some_and(|uid| *uid == pod.metadata.uid);
+    let known = context.controlled.unwrap_or(context.pods);
+    let names = names(known.iter().filter(of_pod).copied());
     (!names.is_empty()).then(|| format!("pods that it controls end with it: {}", list(names)))
 }
 

@@ -243,7 +243,7 @@ pub(super) fn workload_of(pod: &Pod) -> String {
         return format!("Pod/{}", pod.metadata.name);
     };
     if let Some(name) = deployment(pod, owner) {
-        return format!("Deployment/{name}");
+        return ["Deployment/", name].concat();
     }
     let group = owner
         .api_version
@@ -254,7 +254,7 @@ pub(super) fn workload_of(pod: &Pod) -> String {
     } else {
         format!(".{group}")
     };
-    format!("{}{group}/{}", owner.kind, owner.name)
+    [&*owner.kind, &*group, "/", &*owner.name].concat()
 }
 
 /// Whether kind and name are those of an object (apimachinery pkg/api/validation/path/name.go).

@@ -28,6 +28,7 @@ fn judge(pod: &Pod, policy: &PodPolicy, budgets: &[Budget]) -> PodVerdict {
         operators: &OperatorObjects::default(),
         essential: &std::collections::BTreeMap::new(),
         pods: &[],
+        controlled: None,
         now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
     };
     inspect(pod, policy, context).verdict
@@ -135,6 +136,7 @@ fn a_flag_that_was_given_leaves_a_warning() {
             operators: &OperatorObjects::default(),
             essential: &std::collections::BTreeMap::new(),
             pods: &[],
+            controlled: None,
             now: Timestamp::UNIX_EPOCH,
         },
     );
@@ -249,6 +251,7 @@ fn judge_scaled(needs: i32, (least, most): (i32, i32)) -> InventoryItem {
         operators: &OperatorObjects::default(),
         essential: &BTreeMap::new(),
         pods: &[],
+        controlled: None,
         now: Timestamp::UNIX_EPOCH,
     };
     inspect(&pod("a", "n"), &PodPolicy::default(), context)
@@ -349,6 +352,7 @@ fn among(pods: &[Pod], budgets: &[Budget], workloads: &Workloads) -> InventoryIt
         operators: &OperatorObjects::among(pods),
         essential: &std::collections::BTreeMap::new(),
         pods: &pods.iter().collect::<Vec<_>>(),
+        controlled: None,
         now: Timestamp::UNIX_EPOCH,
     };
     inspect(&pods[0], &PodPolicy::default(), context)
@@ -524,6 +528,7 @@ fn a_pod_on_which_much_depends_goes_last() {
         operators: &OperatorObjects::default(),
         essential: &[("u-a".into(), "this drain runs in it".to_owned())].into(),
         pods: &[],
+        controlled: None,
         now: Timestamp::UNIX_EPOCH,
     };
     let item = inspect(&pod("a", "n"), &policy, context);

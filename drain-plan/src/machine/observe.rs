@@ -138,6 +138,7 @@ impl DrainMachine {
             operators: &self.store.operators,
             essential: &self.store.essential,
             pods: &[],
+            controlled: None,
             now: self.now,
         }
     }

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::control_plane::{ControlPlane, quorum_warnings};
 use super::startup::StartupTimes;
+use crate::inventory::controlling_pod;
 use crate::scope::EvictionSettings;
 use nodelife_core::object::{Node, PersistentVolume, Pod};
 use nodelife_core::scheduling::Placement;
@@ -33,6 +34,8 @@ pub struct PlanContext<'a> {
     control_plane: OnceCell<ControlPlane<'a>>,
     by_name: OnceCell<BTreeMap<&'a str, &'a Node>>,
     by_namespace: OnceCell<BTreeMap<&'a str, Vec<&'a Pod>>>,
+    each: OnceCell<Vec<&'a Pod>>,
+    controlled: OnceCell<Vec<&'a Pod>>,
 }
 
 impl<'a> PlanContext<'a> {
@@ -68,6 +71,18 @@ impl<'a> PlanContext<'a> {
         let mut all = quorum_warnings(drained, self.control_plane.get_or_init(read));
         all.extend(drained.iter().filter_map(removal));
         all
+    }
+
+    /// The pods, as an inventory takes them.
+    pub fn each(&self) -> &[&'a Pod] {
+        self.each.get_or_init(|| self.pods.iter().collect())
+    }
+
+    /// Those of them that other pods control.
+    pub fn controlled(&self) -> &[&'a Pod] {
+        let pods = self.pods.iter();
+        let controlled = || pods.filter(|pod| controlling_pod(pod).is_some()).collect();
+        self.controlled.get_or_init(controlled)
     }
 
     pub(super) fn node(&self, name: &str) -> Option<&'a Node> {

@@ -110,10 +110,14 @@ impl Schedule<'_> {
             return Err(self.unknown_start_ups(start_ups));
         };
         let mut basis: Vec<String> = Vec::new();
+        let mut told = BTreeSet::new();
         for PlannedEviction { pod, share, .. } in self.leaving {
             let (Some(controller), true) = (pod.metadata.controller(), share.is_some()) else {
                 continue;
             };
+            if !told.insert(&controller.uid) {
+                continue;
+            }
             let Some(typical) = start_ups.typical(&controller.uid) else {
                 continue;
             };

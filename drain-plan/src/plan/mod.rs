@@ -186,6 +186,7 @@ impl fmt::Display for Action {
 }
 
 impl DrainPlan {
+    /// A plan without its digest, which few need: see [`Self::with_digest`].
     pub fn new(
         nodes: Vec<Str>,
         items: &[InventoryItem],
@@ -273,7 +274,7 @@ impl DrainPlan {
                 planned
             })
             .collect();
-        let mut plan = Self {
+        Self {
             api_version: nodelife_core::API_VERSION,
             kind: "DrainPlan",
             waves: foreseen.then(|| wave_of.values().copied().max().unwrap_or(0)),
@@ -288,9 +289,13 @@ impl DrainPlan {
             pods,
             digest: String::new(),
             eviction: options.eviction.clone(),
-        };
-        plan.renew_digest();
-        plan
+        }
+    }
+
+    #[must_use]
+    pub fn with_digest(mut self) -> Self {
+        self.renew_digest();
+        self
     }
 
     pub fn scope(&self) -> PlanScope {

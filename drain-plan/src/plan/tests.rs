@@ -48,6 +48,7 @@ fn plan_for(
             operators: &nodelife_core::operator::OperatorObjects::default(),
             essential: &std::collections::BTreeMap::new(),
             pods: &pods.iter().collect::<Vec<_>>(),
+            controlled: None,
             now: options.now,
         },
     );

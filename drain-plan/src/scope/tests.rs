@@ -83,6 +83,7 @@ impl Scene {
             operators: &OperatorObjects::default(),
             essential: &std::collections::BTreeMap::new(),
             pods: &self.pods.iter().collect::<Vec<_>>(),
+            controlled: None,
             now: Timestamp::UNIX_EPOCH,
         };
         let drained = |pod: &&Pod| self.nodes.contains(&pod.spec.node_name);
@@ -95,7 +96,7 @@ impl Scene {
             exclusion: SignedDuration::ZERO,
             now: Timestamp::UNIX_EPOCH,
         };
-        DrainPlan::new(self.nodes.clone(), &items, &budgets, None, &options, None)
+        DrainPlan::new(self.nodes.clone(), &items, &budgets, None, &options, None).with_digest()
     }
 
     /// A change that an approval does not see.
@@ -340,6 +341,7 @@ fn a_pod_that_came_later_is_refused_with_the_reason() {
         operators: &OperatorObjects::default(),
         essential: &std::collections::BTreeMap::new(),
         pods: &[],
+        controlled: None,
         now: Timestamp::UNIX_EPOCH,
     };
     let late = inspect(scene.pods.last().unwrap(), &scene.policy, context);

@@ -231,6 +231,7 @@ impl Cluster {
             operators: &nodelife_core::operator::OperatorObjects::default(),
             essential: &std::collections::BTreeMap::new(),
             pods: &self.pods.iter().collect::<Vec<_>>(),
+            controlled: None,
             now: now(),
         };
         inventory(&self.pods, &policy, context)

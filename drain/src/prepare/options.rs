@@ -120,10 +120,11 @@ impl DrainRequest {
     }
 
     pub(crate) fn plan(&self, view: &ClusterView, now: Timestamp) -> DrainPlan {
-        self.plan_in(view, view.plan_context().as_ref(), now)
+        let context = view.plan_context();
+        self.plan_in(view, context.as_ref(), now).with_digest()
     }
 
-    /// The same, in a context that plans of the same cluster share.
+    /// The same without the digest, in a context that plans of the same cluster share.
     pub(super) fn plan_in(
         &self,
         view: &ClusterView,

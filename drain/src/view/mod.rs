@@ -369,16 +369,21 @@ impl ClusterView {
         options: &PlanOptions,
         outlook: Option<&PlanContext<'_>>,
     ) -> DrainPlan {
-        let known = match &self.objects {
-            Some(objects) if self.is_snapshot => objects.pods.iter().collect(),
-            _ => self.known_pods(),
+        let shared = outlook.filter(|_| self.is_snapshot);
+        let own;
+        let pods: &[&Pod] = if let Some(shared) = shared {
+            shared.each()
+        } else {
+            own = self.known_pods();
+            &own
         };
         let around = InventoryContext {
             budgets: &self.store.budgets,
             workloads: &self.store.workloads,
             operators: &self.store.operators,
             essential: &self.store.essential,
-            pods: &known,
+            pods,
+            controlled: shared.map(PlanContext::controlled),
             now: options.now,
         };
         let items = inventory(self.all_pods(), policy, around);
@@ -417,7 +422,7 @@ impl ClusterView {
 }
 
 /// Those of the only namespace, or of all.
-fn in_namespaces(namespaces: &BTreeSet<Str>) -> ListFilter {
+pub(crate) fn in_namespaces(namespaces: &BTreeSet<Str>) -> ListFilter {
     match namespaces.iter().next() {
         Some(only) if namespaces.len() == 1 => ListFilter::in_namespace(only),
         _ => ListFilter::default(),

@@ -452,6 +452,7 @@ impl Cluster {
             operators: &nodelife_core::operator::OperatorObjects::default(),
             essential: &std::collections::BTreeMap::new(),
             pods: &pods.iter().collect::<Vec<_>>(),
+            controlled: None,
             now: at(0),
         };
         let items = inventory(here, policy, context);

@@ -47,6 +47,7 @@ pub(super) fn never_allows(
         operators: &nodelife_core::operator::OperatorObjects::default(),
         essential: &std::collections::BTreeMap::new(),
         pods: &pods.iter().collect::<Vec<_>>(),
+        controlled: None,
         now,
     };
     for item in inventory(pods, &policy, context) {
