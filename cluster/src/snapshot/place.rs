@@ -15,7 +15,7 @@ use super::file::{documents_of, yaml_documents};
 struct Document {
     kind: String,
     metadata: Metadata,
-    spec: BTreeMap<String, Spanned<IgnoredAny>>,
+    spec: Option<Spanned<BTreeMap<String, Spanned<IgnoredAny>>>>,
     items: Vec<Self>,
 }
 
@@ -38,14 +38,18 @@ impl Document {
         if self.kind != kind || found.value != name || !is_there {
             return None;
         }
-        let field = fields.iter().find_map(|field| self.spec.get(*field));
-        let place = field.map_or(found.referenced, |field| field.referenced);
+        let Some(spec) = &self.spec else {
+            return Some(found.referenced.line());
+        };
+        let field = fields.iter().find_map(|field| spec.value.get(*field));
+        let place = field.map_or(spec.referenced, |field| field.referenced);
         Some(place.line())
     }
 }
 
-/// The file and the line, from 1, of the first of these fields of the spec of an object, else of its
-/// name; none where these files do not show it. `paths` as for [`super::read`].
+/// The file and the line, from 1, of the first of these fields of the spec of an object, else of the
+/// beginning of its spec or of its name; none where these files do not show it. Of an object that is
+/// there twice, the last counts. `paths` as for [`super::read`].
 pub fn place(
     paths: &[PathBuf],
     object: (&str, &str, &str),
@@ -54,12 +58,13 @@ pub fn place(
     paths
         .iter()
         .flat_map(|path| documents_of(path))
-        .find_map(|path| {
+        .filter_map(|path| {
             let mut file = File::open(&path).ok()?;
-            let mut documents = yaml_documents::<Document>(&mut file).filter_map(Result::ok);
-            let line = documents.find_map(|document| document.line(object, fields))?;
-            Some((path, line))
+            let documents = yaml_documents::<Document>(&mut file).filter_map(Result::ok);
+            let lines = documents.filter_map(|document| document.line(object, fields));
+            Some((path, lines.last()?))
         })
+        .next_back()
 }
 
 #[cfg(test)]
@@ -106,7 +111,8 @@ items:
         assert_eq!(line("shop", "web", &number), Some(18));
         assert_eq!(line("shop", "web", &["selector"]), Some(17));
         assert_eq!(line("default", "other", &number), Some(6));
-        assert_eq!(line("default", "other", &["selector"]), Some(5));
+        assert_eq!(line("default", "other", &["selector"]), Some(6));
+        assert_eq!(line("shop", "web", &["replicas"]), Some(16));
         assert_eq!(line("elsewhere", "web", &number), None);
     }
 }

@@ -25,29 +25,14 @@ pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()
     }
     for (file, wrong) in files {
         let before = fs::read_to_string(&file)?;
-        let lines: Vec<&str> = before.split_inclusive('\n').collect();
-        let mut after: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
-        for number in wrong {
-            let at = usize::try_from(number)
-                .unwrap_or(usize::MAX)
-                .saturating_sub(1);
-            let mend = match lines.get(at).and_then(|line| mended(line)) {
-                Some(line) => Some((at, line)),
-                None => with_amount(&lines, at),
-            };
-            if let Some((at, line)) = mend
-                && let Some(place) = after.get_mut(at)
-            {
-                *place = line;
-            } else {
-                let file = file.display();
-                writeln!(
-                    out,
-                    "# {file}: add maxUnavailable: 1 to the budget of line {number}"
-                )?;
-            }
-        }
-        let after = after.concat();
+        let lines = (1..).zip(before.split_inclusive('\n'));
+        let after: String = lines
+            .map(|(number, line)| {
+                let is_wrong = wrong.contains(&number);
+                let mended = is_wrong.then(|| mended(line).unwrap_or_else(|| with_amount(line)));
+                mended.unwrap_or_else(|| line.to_owned())
+            })
+            .collect();
         let name = file.display().to_string();
         let name = name.trim_start_matches("./").trim_start_matches('/');
         let diff = TextDiff::from_lines(&before, &after);
@@ -68,26 +53,19 @@ fn mended(line: &str) -> Option<String> {
     Some(format!("{before}maxUnavailable{quote}: 1{rest}"))
 }
 
-/// The line `spec` of a budget that is named at line `name` and gives no amount, with one below it.
-fn with_amount(lines: &[&str], name: usize) -> Option<(usize, String)> {
-    let is_end = |line: &&&str| line.starts_with("---");
-    let spec = |(_, line): &(usize, &&str)| matches!(line.trim(), "spec:" | "\"spec\": {");
-    let (head, tail) = lines.split_at_checked(name)?;
-    let tail = (name..).zip(tail.iter().take_while(|line| !is_end(line)));
-    let head = (0..name)
-        .rev()
-        .zip(head.iter().rev().take_while(|line| !is_end(line)));
-    let (at, line) = tail
-        .clone()
-        .find(spec)
-        .or_else(|| head.clone().find(spec))?;
-    let below = lines.get(at + 1)?;
-    let indent = below.len() - below.trim_start().len();
-    let amount = match line.trim() {
-        "spec:" => "maxUnavailable: 1",
-        _ => "\"maxUnavailable\": 1,",
-    };
-    Some((at, format!("{line}{}{amount}\n", " ".repeat(indent))))
+/// The first line of the spec of a budget without an amount, with one.
+fn with_amount(line: &str) -> String {
+    let inline = line.split_once("spec").and_then(|(before, after)| {
+        let (to, fields) = after.split_once('{')?;
+        let quote = if to.starts_with('"') { "\"" } else { "" };
+        Some(format!(
+            "{before}spec{to}{{{quote}maxUnavailable{quote}: 1, {fields}"
+        ))
+    });
+    inline.unwrap_or_else(|| {
+        let indent = line.len() - line.trim_start().len();
+        format!("{}maxUnavailable: 1\n{line}", " ".repeat(indent))
+    })
 }
 
 #[cfg(test)]
@@ -116,28 +94,15 @@ mod tests {
 
     #[test]
     fn a_budget_without_an_amount_gets_one() {
-        for (text, name, expected) in [
+        for (line, expected) in [
+            ("  selector:\n", "  maxUnavailable: 1\n  selector:\n"),
             (
-                "kind: a\nspec:\n  a: b\n---\nmetadata:\n  name: web\nspec:\n  selector: {}\n",
-                5,
-                Some((6, "spec:\n  maxUnavailable: 1\n")),
+                "spec: {selector: {}}\n",
+                "spec: {maxUnavailable: 1, selector: {}}\n",
             ),
-            (
-                "spec:\n    selector: {}\nmetadata:\n    name: web\n",
-                3,
-                Some((0, "spec:\n    maxUnavailable: 1\n")),
-            ),
-            (
-                "{\"metadata\": {\n\"name\": \"web\"},\n \"spec\": {\n  \"selector\": {}}}\n",
-                1,
-                Some((2, " \"spec\": {\n  \"maxUnavailable\": 1,\n")),
-            ),
-            ("metadata: {name: web}\nspec: {}\n", 0, None),
+            (" \"spec\": {\n", " \"spec\": {\"maxUnavailable\": 1, \n"),
         ] {
-            let lines: Vec<&str> = text.split_inclusive('\n').collect();
-            let found = with_amount(&lines, name);
-            let expected = expected.map(|(at, line)| (at, line.to_owned()));
-            assert_eq!(found, expected, "{text}");
+            assert_eq!(with_amount(line), expected);
         }
     }
 }

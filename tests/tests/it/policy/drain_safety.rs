@@ -93,9 +93,45 @@ async fn whoever_makes_a_budget_refuse_is_told() {
     run("scale deployment web --replicas=3", "").await;
     assert!(validated().await > before);
 
+    for budget in budgets_of_operators() {
+        assert_eq!(run("create --dry-run=server -f -", &budget).await, "");
+    }
+
     // Without a replica every write passes.
     replica.program.kill().await.unwrap();
     assert_eq!(run("apply -f -", &never).await, "");
+}
+
+/// As operators make them for their pods; `core/src/operator` names their sources. KubeVirt
+/// did so up to 1.5.
+fn budgets_of_operators() -> impl Iterator<Item = String> {
+    let owned = |version: &str, kind: &str, controller: bool| json!([{"apiVersion": version, "kind": kind, "name": "o", "uid": "o", "controller": controller}]);
+    let budgets = [
+        (
+            owned("postgresql.cnpg.io/v1", "Cluster", true),
+            json!({"minAvailable": 1, "selector": {"matchLabels": {"cnpg.io/instanceRole": "primary"}}}),
+        ),
+        (
+            json!([]),
+            json!({"minAvailable": 1, "selector": {"matchLabels": {"longhorn.io/component": "instance-manager"}}}),
+        ),
+        (
+            owned("ceph.rook.io/v1", "CephCluster", true),
+            json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "rook-ceph-osd"}}}),
+        ),
+        (
+            owned("kafka.strimzi.io/v1", "Kafka", false),
+            json!({"maxUnavailable": 0, "selector": {"matchLabels": {"strimzi.io/cluster": "kafka"}}}),
+        ),
+        (
+            owned("kubevirt.io/v1", "VirtualMachineInstance", true),
+            json!({"minAvailable": 2, "selector": {"matchLabels": {"kubevirt.io/created-by": "uid"}}}),
+        ),
+    ];
+    budgets.into_iter().map(|(owners, spec)| {
+        let metadata = json!({"generateName": "operator-", "ownerReferences": owners});
+        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}).to_string()
+    })
 }
 
 /// Budgets of all kinds, by the numbers and the owner that they have.
