@@ -161,6 +161,33 @@ fn a_budget_is_judged_as_the_disruption_controller_will_count() {
     }
 }
 
+#[test]
+fn the_page_about_budgets_has_each_message() {
+    let page = include_str!("../../../docs/drainable-budgets.md");
+    let (_, messages) = page.split_once("```text\n").unwrap();
+    let (messages, _) = messages.split_once("```").unwrap();
+    let autoscaler = "apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, minReplicas: 2, maxReplicas: 9}
+";
+    let cases = [
+        ("replicas: 1", "minAvailable: 1", ""),
+        ("replicas: 2", "unhealthyPodEvictionPolicy: AlwaysAllow", ""),
+        ("replicas: 5", "minAvailable: 2", autoscaler),
+        ("replicas: 3", "maxUnavailable: 0", ""),
+        ("replicas: 2", "minAvailable: 2", ""),
+        ("replicas: 3", "minAvailable: 75%", ""),
+        ("replicas: 2", "maxUnavailable: 1", SECOND),
+        ("replicas: 3", "minAvailable: 100%", ""),
+        ("replicas: 2", "maxUnavailable: 1", DAEMONS),
+    ];
+    assert_eq!(messages.lines().count(), cases.len());
+    for (case, message) in cases.into_iter().zip(messages.lines()) {
+        judge(case, Some(message));
+    }
+}
+
 /// A chart may give the namespace of its release to some of its objects.
 #[test]
 fn manifests_that_name_one_namespace_are_in_it() {

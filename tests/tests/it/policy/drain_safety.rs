@@ -93,6 +93,8 @@ async fn whoever_makes_a_budget_refuse_is_told() {
     run("scale deployment web --replicas=3", "").await;
     assert!(validated().await > before);
 
+    let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/crds");
+    run(&format!("apply --server-side -f {definitions}"), "").await;
     for budget in budgets_of_operators() {
         assert_eq!(run("create --dry-run=server -f -", &budget).await, "");
     }
