@@ -374,8 +374,12 @@ impl World {
             ..Selection::default()
         };
         let audit = nodelife_audit::audit(&snapshot, &selection, Timestamp::UNIX_EPOCH);
-        let found = audit.findings.first()?;
-        Some(found.message.ends_with("= 0 evictions allowed, ever"))
+        let message = &audit.findings.first()?.message;
+        let never = [
+            "= 0 evictions allowed, ever",
+            "expects no pod, and allows no eviction",
+        ];
+        Some(never.iter().any(|end| message.ends_with(end)))
     }
 }
 
