@@ -13,7 +13,6 @@ mod contestant;
 mod documents;
 mod echo;
 mod load;
-mod scale;
 
 use std::io::{Write, stdout};
 use std::net::SocketAddr;
@@ -41,8 +40,6 @@ const TYPED: f64 = 8.0;
 const TAIL: f64 = 1.5;
 /// Resident after all requests, in KiB.
 const RESIDENT: u64 = 20 << 10;
-/// Milliseconds that a scale's p99 may be later.
-const SCALE: f64 = 1.0;
 /// Requests a second where latency is measured.
 const RATE: u32 = 1_000;
 /// What an API server keeps open, three times: a control plane of three.
@@ -63,9 +60,6 @@ struct Arguments {
     /// Requests after which memory is read
     #[arg(long, default_value_t = 1_000_000)]
     memory_requests: usize,
-    /// Scales of a Deployment, with the policy drainSafety and without
-    #[arg(long, default_value_t = 3_000)]
-    scales: usize,
     /// nodelife-webhook; by default it is built from this workspace
     #[arg(long, value_name = "PROGRAM")]
     webhook: Option<PathBuf>,
@@ -127,30 +121,14 @@ async fn compete(arguments: &Arguments) -> Result<bool> {
         }))
         .start()
         .await?;
-    let mut holds = scales(&plane, arguments.scales).await?;
     documents::fill(&plane).await?;
     let documents = Documents::new();
     let field = Field::start(&plane, arguments.webhook.clone()).await?;
     same_answer(&field, &documents).await?;
-    holds &= throughput(arguments, &field, &documents).await?;
+    let mut holds = throughput(arguments, &field, &documents).await?;
     holds &= latency(arguments, &field, &documents).await?;
     holds &= memory(arguments, &field, &documents).await?;
     Ok(holds)
-}
-
-async fn scales(plane: &ControlPlane, count: usize) -> Result<bool> {
-    let [without, with] = scale::times(plane, count).await?;
-    let at = |times: &[f64], percent| times.get(times.len() * percent / 100).copied();
-    let at = |times, percent| at(times, percent).unwrap_or(f64::NAN);
-    say(&format!(
-        "\n{count} scales, drainSafety: p50 {:.2} ms, p99 {:.2} ms; without: p50 {:.2} ms, p99 {:.2} ms",
-        at(&with, 50),
-        at(&with, 99),
-        at(&without, 50),
-        at(&without, 99)
-    ))?;
-    let more = at(&with, 99) - at(&without, 99);
-    Ok(judge("p99 of a scale, ms more", more, SCALE, more <= SCALE))
 }
 
 /// The Go webhook and ours say the same.
