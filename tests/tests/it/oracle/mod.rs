@@ -8,7 +8,7 @@ mod eviction_threshold;
 pub(crate) mod kubelet_start;
 mod placement;
 mod quantity;
-mod scale;
+pub(crate) mod scale;
 mod zone;
 
 use nodelife_tests::oracle::{self, AdmissionAnswer};

@@ -147,6 +147,20 @@ impl Group {
     }
 }
 
+/// Every scale of workloads together, by the scales of each.
+pub(crate) fn every_scale(of_each: impl IntoIterator<Item = RangeInclusive<i32>>) -> Vec<Vec<i32>> {
+    of_each.into_iter().fold(vec![Vec::new()], |scales, each| {
+        let all = scales.into_iter().flat_map(|scale| {
+            each.clone().map(move |more| {
+                let mut scale = scale.clone();
+                scale.push(more);
+                scale
+            })
+        });
+        all.collect()
+    })
+}
+
 impl World {
     fn replicas(&self) -> Vec<i32> {
         self.groups.iter().map(|group| group.replicas).collect()
@@ -154,16 +168,7 @@ impl World {
 
     /// Every scale of all workloads together.
     fn scales(&self) -> Vec<Vec<i32>> {
-        self.groups.iter().fold(vec![Vec::new()], |scales, group| {
-            let all = scales.into_iter().flat_map(|scale| {
-                group.scales().map(move |more| {
-                    let mut scale = scale.clone();
-                    scale.push(more);
-                    scale
-                })
-            });
-            all.collect()
-        })
+        every_scale(self.groups.iter().map(Group::scales))
     }
 
     fn budget(&self) -> Budget {

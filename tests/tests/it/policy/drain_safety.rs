@@ -1,7 +1,7 @@
 //! Tests of the policy drainSafety: its warnings reach whoever runs kubectl.
 
 use nodelife_core::object::Budget;
-use nodelife_tests::installation::manifests;
+use nodelife_tests::installation::{Replica, manifests};
 use nodelife_tests::kubectl::{self, Kubectl};
 use nodelife_tests::{
     ControlPlane, Identity, Installation, TIMEOUT, TestNamespace, program, until, wait_until,
@@ -14,16 +14,22 @@ const BUDGET: &str = r#"{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget
     "metadata": {"name": "web"},
     "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}}"#;
 
-#[tokio::test]
-async fn whoever_makes_a_budget_refuse_is_told() {
-    let plane = ControlPlane::options().start().await.unwrap();
+/// The webhook with the policy, and a replica that answers.
+pub(super) async fn installed(plane: &ControlPlane) -> (Installation<'_>, Replica) {
     let overlay = "overlays/drain-safety";
-    let installation = Installation::prepare(&plane, overlay).await.unwrap();
+    let installation = Installation::prepare(plane, overlay).await.unwrap();
     let installation = installation.timeout(PATIENT).unwrap();
     install(&installation).await.unwrap();
     let config = manifests().join(overlay).join("config.yaml");
     let flags = ["--config", &config.display().to_string()];
     let replica = installation.replica(None, &flags).await.unwrap();
+    (installation, replica)
+}
+
+#[tokio::test]
+async fn whoever_makes_a_budget_refuse_is_told() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let (installation, replica) = installed(&plane).await;
     let run = async |words: &str, input: &str| {
         let mut command = installation.kubectl.command(words.split(' '));
         command.kill_on_drop(true);

@@ -5,15 +5,16 @@ use std::ops::RangeInclusive;
 
 use futures::stream::{self, StreamExt as _};
 use kube::Client;
-use nodelife_tests::installation::manifests;
-use nodelife_tests::{ControlPlane, Installation, Part, TIMEOUT, seed, wait_until};
+use nodelife_tests::{ControlPlane, Part, TIMEOUT, seed, wait_until};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree as _;
 use serde_json::{Value, json};
 
+use super::Call;
+use super::drain_safety::installed;
 use super::peers::PEERS;
-use super::{Call, PATIENT, install};
+use crate::oracle::scale::every_scale;
 
 /// Sets that are written and scaled at a time.
 const AT_ONCE: usize = 12;
@@ -385,7 +386,7 @@ impl World<'_> {
         }
         let mut present = vec![0; owners.len()];
         let mut refuses = vec![false; self.set.budgets.len()];
-        let all = self.set.scales();
+        let all = every_scale(self.set.groups.iter().map(Group::scales));
         for scales in &all {
             for (i, (owner, to)) in owners.iter().zip(scales).enumerate() {
                 if present[i] != *to {
@@ -425,20 +426,6 @@ impl Set {
             About::Budget(i) => refuses[i] || self.budgets[i].groups.iter().any(|i| is_several(*i)),
         }
     }
-
-    /// Every scale of all workloads together.
-    fn scales(&self) -> Vec<Vec<i32>> {
-        self.groups.iter().fold(vec![Vec::new()], |scales, group| {
-            let all = scales.into_iter().flat_map(|scale| {
-                group.scales().map(move |more| {
-                    let mut scale = scale.clone();
-                    scale.push(more);
-                    scale
-                })
-            });
-            all.collect()
-        })
-    }
 }
 
 fn labels(group: usize) -> Value {
@@ -461,13 +448,7 @@ async fn a_write_is_told_of_exactly_where_a_scale_allows_no_eviction() {
         .start()
         .await
         .unwrap();
-    let overlay = "overlays/drain-safety";
-    let installation = Installation::prepare(&plane, overlay).await.unwrap();
-    let installation = installation.timeout(PATIENT).unwrap();
-    install(&installation).await.unwrap();
-    let config = manifests().join(overlay).join("config.yaml");
-    let flags = ["--config", &config.display().to_string()];
-    let _replica = installation.replica(None, &flags).await.unwrap();
+    let (_installation, _replica) = installed(&plane).await;
     let client = plane.admin().await.unwrap();
     wait_until("the webhook to be called", TIMEOUT, async || {
         let budget = json!({"metadata": {"name": "probe"}, "spec": {"maxUnavailable": 0}});
