@@ -171,7 +171,8 @@ fn why_some_workloads(snapshot: &Snapshot) -> Option<String> {
     ))
 }
 
-/// Where manifests name one namespace alone, those without are applied to it too.
+/// Where manifests name one namespace alone, those without are taken to be in it: `helm install -n` and
+/// `kubectl apply -n` put them there.
 fn share_namespace(snapshot: &mut Snapshot) {
     let autoscalers = snapshot.autoscalers.iter_mut().flatten();
     let mut all: Vec<&mut Meta> = (snapshot.budgets.iter_mut().map(|one| &mut one.metadata))
