@@ -4,7 +4,9 @@
 //! read configurations of kubelets and nothing else, once its certificate has shown that it is the
 //! kubelet of that very node. Addresses are what nodes say of themselves.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, StatusCode, header};
@@ -21,8 +23,10 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use x509_parser::parse_x509_certificate;
 
@@ -60,6 +64,13 @@ const PORT: u16 = 10250;
 const MAX_BODY: usize = 1 << 20;
 
 const MAX_TEXT: usize = 512;
+
+/// What a server in Go says to a request without TLS (go1.26, `net/http/server.go`, `conn.serve`). A proxy on
+/// the way, which answers for machines that are off, does not.
+const NOT_TLS: &str = "Client sent an HTTP request to an HTTPS server";
+
+/// How long a kubelet has to answer that it speaks TLS.
+const ANSWER: Duration = Duration::from_secs(2);
 
 pub(crate) struct Kubelets {
     token: SecretString,
@@ -261,6 +272,36 @@ impl ServerCertVerifier for OfNode {
 fn text(body: &Bytes) -> String {
     let start = body.get(..MAX_TEXT).unwrap_or(body);
     String::from_utf8_lossy(start).trim().to_owned()
+}
+
+/// Knocks at the address of a kubelet: what answers, or what came instead of an answer.
+///
+/// A connection alone is none: the machine makes it for a kubelet that stands still.
+pub async fn knock(node: &Node) -> Result<String, String> {
+    let (host, port) = address(node)?;
+    let ip: IpAddr = host
+        .parse()
+        .map_err(|_| format!("the node has no address but {host}"))?;
+    let at = SocketAddr::new(ip, port);
+    let ask = async {
+        let mut stream = TcpStream::connect(at).await?;
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
+        let mut answer = Vec::new();
+        let read = stream.take(MAX_TEXT as u64).read_to_end(&mut answer).await;
+        match read {
+            Err(error) if answer.is_empty() => Err(error),
+            _ => Ok(String::from_utf8_lossy(&answer).into_owned()),
+        }
+    };
+    match timeout(ANSWER, ask).await {
+        Ok(Ok(answer)) if answer.contains(NOT_TLS) => Ok(format!("its kubelet answers at {at}")),
+        Ok(Ok(answer)) => {
+            let first = answer.lines().next().unwrap_or("nothing");
+            Err(format!("what answers at {at} is not a kubelet: {first:?}"))
+        }
+        Ok(Err(error)) => Err(format!("nobody answers at {at}: {error}")),
+        Err(_elapsed) => Err(format!("nobody answers at {at} within {ANSWER:?}")),
+    }
 }
 
 pub(crate) fn address(node: &Node) -> Result<(String, u16), String> {

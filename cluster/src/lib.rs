@@ -37,7 +37,7 @@ pub mod wire;
 pub use access::Permission;
 pub use client::{ClientOptions, Cluster, Identity, USER_AGENT, without_user};
 pub use error::{ApiError, ApiResult, ConnectError};
-pub use kubelet::Configz;
+pub use kubelet::{Configz, knock};
 pub use lease_lock::{LeaseLock, LeaseName, unique_identity};
 pub use retry::retry_on_conflict;
 pub use shared_watch::SharedWatches;

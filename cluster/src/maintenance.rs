@@ -1,8 +1,6 @@
 //! Reads and writes NodeMaintenance objects.
 
-use nodelife_core::node_maintenance::{
-    Approval, KIND, MaintenanceSpec, MaintenanceStatus, NodeMaintenance,
-};
+use nodelife_core::node_maintenance::{KIND, MaintenanceSpec, MaintenanceStatus, NodeMaintenance};
 use nodelife_core::node_marks::FIELD_MANAGER;
 use serde_json::{Value, json};
 
@@ -24,7 +22,7 @@ impl Cluster {
             Some(name) => json!({"name": name}),
             None => json!({"generateName": "drain-"}),
         };
-        if spec.approval == Approval::Required
+        if spec.needs_approval()
             && let Some(metadata) = metadata.as_object_mut()
         {
             let review = self.who_am_i().await?;

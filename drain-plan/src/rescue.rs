@@ -5,11 +5,14 @@
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_core::format::duration;
+use nodelife_core::node_marks::RESCUED_BY;
 use nodelife_core::object::{Lease, Node, Pod, Taint};
 use nodelife_core::taint::{NO_EXECUTE, OUT_OF_SERVICE, SHUTDOWN, toleration_time};
 use nodelife_core::text::Str;
 use serde::Serialize;
+use serde_json::json;
 
+use crate::scope::sha256;
 use crate::stuck::kept_by;
 
 /// `--node-monitor-grace-period` (`pkg/controller/nodelifecycle/config/v1alpha1/defaults.go`, v1.37.2).
@@ -71,6 +74,12 @@ impl LastHeard {
         }
     }
 
+    /// What the approval of a rescue covers: the node, for as long as it is silent.
+    pub fn digest(&self) -> String {
+        let rescue = "nodelife.dev/v1alpha1 Rescue";
+        sha256(&json!([rescue, self.uid, self.heartbeat, self.renewal]).to_string())
+    }
+
     pub fn silence(&self, now: Timestamp) -> Vec<String> {
         let lines = [
             ("Ready is Unknown, since", self.unknown_since),
@@ -89,6 +98,14 @@ fn ago(now: Timestamp, at: Timestamp) -> String {
 
 pub fn is_shut_down(node: &Node) -> bool {
     node.spec.taints.iter().any(|taint| taint.key == SHUTDOWN)
+}
+
+/// Whether a node that lives still has the taint of a rescue, which was killed.
+pub fn is_left_over(node: &Node) -> bool {
+    let ready = node.condition("Ready");
+    ready.is_some_and(|ready| ready.status != "Unknown")
+        && node.metadata.annotations.get(RESCUED_BY).is_some()
+        && with_out_of_service(node, true).is_none()
 }
 
 /// The taint, as the documentation of non-graceful node shutdown gives it. Its effect deletes the pods;
@@ -151,7 +168,8 @@ pub struct RescueReport {
     pub pods: Vec<RescuedPod>,
     /// The volumes that were attached to it before.
     pub volumes: Vec<String>,
-    /// The pods and volumes that were left at the end of the command.
+    /// The pods and volumes that were left at the end of the command, and the controllers whose
+    /// replacements were not Ready.
     pub left: Vec<String>,
     /// The exit status of the command.
     pub exit_status: u8,
@@ -268,6 +286,27 @@ mod tests {
                 "{after:?}"
             );
         }
+    }
+
+    #[test]
+    fn only_our_own_taint_on_a_node_that_speaks_is_left_over() {
+        let node = |ready: &str, mark: &str, taint: &str| {
+            let mut node = Node::default();
+            let condition = NodeCondition {
+                kind: "Ready".into(),
+                status: ready.into(),
+                ..NodeCondition::default()
+            };
+            node.status.conditions.push(condition);
+            node.metadata.annotations.insert(mark.into(), "ann".into());
+            node.spec.taints.push(Taint::new(taint, NO_EXECUTE));
+            is_left_over(&node)
+        };
+        assert!(node("True", RESCUED_BY, OUT_OF_SERVICE));
+        assert!(node("False", RESCUED_BY, OUT_OF_SERVICE));
+        assert!(!node("Unknown", RESCUED_BY, OUT_OF_SERVICE));
+        assert!(!node("True", "other", OUT_OF_SERVICE));
+        assert!(!node("True", RESCUED_BY, SHUTDOWN));
     }
 
     #[test]

@@ -88,6 +88,13 @@ impl fmt::Display for Removed {
     }
 }
 
+/// `sha256:` and the digest, as a NodeMaintenance has that of a plan.
+pub(crate) fn sha256(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    let digest = digest.iter().map(|byte| format!("{byte:02x}"));
+    format!("sha256:{}", join(digest, ""))
+}
+
 impl PlanScope {
     pub fn new(nodes: impl IntoIterator<Item = Str>, eviction: EvictionSettings) -> Self {
         Self {
@@ -126,9 +133,7 @@ impl PlanScope {
             self.removed,
         ])
         .to_string();
-        let digest = Sha256::digest(text.as_bytes());
-        let digest = digest.iter().map(|byte| format!("{byte:02x}"));
-        format!("sha256:{}", join(digest, ""))
+        sha256(&text)
     }
 
     /// Each workload that loses pods, with what is lost: `namespace/Kind/name emptyDir,protected`.

@@ -1,5 +1,7 @@
 //! `Rescue`: gives a dead node the out-of-service taint, waits, and takes it back at a sign of life.
 
+mod replacements;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -8,7 +10,8 @@ use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::listing::{self, Listing, Object};
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::watch::{Update, Watch};
-use nodelife_cluster::{ApiError, ApiResult, Cluster, resource, retry_on_conflict};
+use nodelife_cluster::{ApiError, ApiResult, Cluster, knock, resource, retry_on_conflict};
+use nodelife_core::node_marks::{NodeMarks, RESCUED_BY};
 use nodelife_core::object::{Lease, Node, Pod, VolumeAttachment};
 use nodelife_core::text::Str;
 use nodelife_drain_plan::rescue::{
@@ -16,10 +19,11 @@ use nodelife_drain_plan::rescue::{
 };
 use tokio::time::Instant;
 
-use crate::executor::deadline;
+use crate::executor::{deadline, scheduling_messages};
 use crate::identity::DrainIdentity;
 use crate::node::lock::{DrainLock, RELEASE_TIMEOUT};
 use crate::reporter::{DrainStatus, Interrupts, Reporter};
+use replacements::{Replacements, Short};
 
 /// A kubelet renews its Lease four times in its duration, which is 40 s (`pkg/kubelet/kubelet.go`, v1.37.2), and
 /// looks at its status every 10 s.
@@ -27,6 +31,11 @@ const LEASE_DURATION: i32 = 40;
 
 /// What one renewal may be late.
 const LATE: Duration = Duration::from_secs(2);
+
+/// How many pods that wait for a node are told of with the scheduler's words, and how long these may take to
+/// be read: a sign of life must not wait for them.
+const MAX_PENDING_MESSAGES: usize = 3;
+const MESSAGES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How often the taint is written while others write the node.
 const MAX_ATTEMPTS: usize = 5;
@@ -88,6 +97,8 @@ pub struct Rescue {
     cluster: Cluster,
     node: Node,
     first: LastHeard,
+    /// What answered at the kubelet's address, or what came instead.
+    knocked: Result<String, String>,
     looked_at: Instant,
     /// For how long a living kubelet is silent at most.
     renewal: Duration,
@@ -95,6 +106,7 @@ pub struct Rescue {
     leases: Watched<Lease>,
     pods: Watched<Pod>,
     attachments: Watched<VolumeAttachment>,
+    replacements: Option<Replacements>,
     tainted: bool,
 }
 
@@ -109,12 +121,14 @@ impl Rescue {
         let mut this = Self {
             cluster: cluster.clone(),
             first: LastHeard::default(),
+            knocked: Err(String::new()),
             looked_at: Instant::now(),
             renewal: Duration::ZERO,
             nodes: Watched::new(cluster, &listing::NODES, named()),
             leases: Watched::new(cluster, &listing::LEASES, named()),
             pods: Watched::new(cluster, &listing::PODS, ListFilter::on_node(name)),
             attachments: Watched::new(cluster, &listing::VOLUME_ATTACHMENTS, ListFilter::default()),
+            replacements: None,
             tainted: with_out_of_service(&node, true).is_none(),
             node,
         };
@@ -129,6 +143,9 @@ impl Rescue {
         let duration = u32::try_from(duration.unwrap_or(LEASE_DURATION)).unwrap_or_default();
         this.renewal = Duration::from_secs(duration.into()) / 4 + LATE;
         this.first = LastHeard::of(&this.node, lease);
+        if this.life().is_none() {
+            this.knocked = knock(&this.node).await;
+        }
         Ok(this)
     }
 
@@ -136,45 +153,56 @@ impl Rescue {
         &self.node
     }
 
+    /// What an approval covers.
+    pub fn digest(&self) -> String {
+        self.first.digest()
+    }
+
     pub fn is_tainted(&self) -> bool {
         self.tainted
     }
 
     pub fn life(&self) -> Option<String> {
-        self.first.life(self.cluster.clock().now())
+        let heard = self.first.life(self.cluster.clock().now());
+        heard.or_else(|| self.knocked.clone().ok())
     }
 
     pub fn report(&self) -> RescueReport {
         let pods = self.pods.all().filter(|pod| is_in_the_way(pod));
         let mut pods: Vec<_> = pods.map(fate).collect();
         pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        let proof = match self.life() {
-            Some(life) => vec![life],
-            None => self.first.silence(self.cluster.clock().now()),
+        let silence = || {
+            let heard = self.first.silence(self.cluster.clock().now());
+            heard
+                .into_iter()
+                .chain(self.knocked.clone().err())
+                .collect()
         };
+        let proof = self.life().map_or_else(silence, |life| vec![life]);
         RescueReport {
             node: self.node.metadata.name.clone(),
             proof,
             pods,
             volumes: self.volumes().collect(),
-            left: self.left().into_iter().collect(),
+            left: self.left_and_short(),
             exit_status: 0,
         }
     }
 
-    /// Locks the node, taints it, and waits until its pods and volumes are gone.
+    /// Locks the node, taints it, and waits until its pods and volumes are gone, and what replaces the pods
+    /// is Ready.
     /// Fails if the lock cannot be taken, or the taint not be written or taken back.
     pub async fn run(
         &mut self,
+        identity: &DrainIdentity,
         end: Option<Instant>,
         interrupts: &mut dyn Interrupts,
         reporter: &mut dyn Reporter,
     ) -> Result<DrainStatus> {
         let cluster = self.cluster.clone();
         let name = self.node.metadata.name.clone();
-        let identity = DrainIdentity::of_process();
         let nodes = std::slice::from_ref(&self.node);
-        let mut lock = DrainLock::new(&cluster, &identity, nodes, false);
+        let mut lock = DrainLock::new(&cluster, identity, nodes, false);
         if let Some(status) = lock.acquire(reporter).await? {
             return Ok(status);
         }
@@ -182,7 +210,7 @@ impl Rescue {
             lost = lock.keep_renewed() => Ok(End::Lost(lost)),
             () = interrupts.next() => Ok(End::Interrupted),
             () = deadline(end) => Ok(End::TimedOut),
-            ended = self.work(reporter) => ended,
+            ended = self.work(identity, reporter) => ended,
         };
         // Nothing interrupts this: a living node must not keep the taint.
         let last = tokio::time::timeout(RELEASE_TIMEOUT, self.last_look()).await;
@@ -198,7 +226,14 @@ impl Rescue {
         status
     }
 
-    async fn work(&mut self, reporter: &mut dyn Reporter) -> Result<End> {
+    async fn work(&mut self, identity: &DrainIdentity, reporter: &mut dyn Reporter) -> Result<End> {
+        let name = self.node.metadata.name.clone();
+        let goes = |pod: &&Pod| is_in_the_way(pod) && fate(pod).fate != Fate::Stays;
+        let leaving = self.pods.all().filter(goes);
+        match Replacements::of(&self.cluster, &name, leaving).await {
+            Ok(replacements) => self.replacements = replacements,
+            Err(why) => reporter.warn(format_args!("cannot wait for replacements: {why}")),
+        }
         let looked = self.looked_at + self.renewal;
         if looked > Instant::now() {
             let wait = self.renewal.as_secs();
@@ -213,14 +248,15 @@ impl Rescue {
                 () = self.next() => {}
             }
         }
-        if let Some(end) = self.taint().await? {
+        let by = identity.cordon_owner(self.cluster.clock().now());
+        if let Some(end) = self.taint(&by.to_string()).await? {
             return Ok(end);
         }
-        let name = &self.node.metadata.name;
         reporter.note(format_args!(
             "node/{name}: has the out-of-service taint; waiting for PodGC, which looks every 20s"
         ));
         let mut left = self.left();
+        let mut told = Vec::new();
         loop {
             if let Some(end) = self.seen_end() {
                 return Ok(end);
@@ -230,7 +266,14 @@ impl Rescue {
                 reporter.note(format_args!("{gone}: gone"));
             }
             if now.is_empty() {
-                return Ok(End::Done);
+                let short = self.short();
+                if short.is_empty() {
+                    return Ok(End::Done);
+                }
+                if short != told {
+                    self.tell(&short, reporter).await;
+                    told = short;
+                }
             }
             left = now;
             self.next().await;
@@ -239,7 +282,7 @@ impl Rescue {
 
     /// Writes the taint to the node as it was read after the last proof: no status of the kubelet came in
     /// between. Its Lease may have; so it is read again afterwards.
-    async fn taint(&mut self) -> Result<Option<End>> {
+    async fn taint(&mut self, by: &str) -> Result<Option<End>> {
         for _ in 0..MAX_ATTEMPTS {
             let Some(node) = self.read(&listing::NODES).await? else {
                 return Ok(Some(End::Deleted));
@@ -253,6 +296,7 @@ impl Rescue {
             self.tainted = true;
             let patch = NodePatch {
                 taints: Some(taints),
+                marks: mark(Some(by.to_owned())),
                 resource_version: Some(node.metadata.resource_version.to_string()),
                 ..NodePatch::default()
             };
@@ -303,6 +347,7 @@ impl Rescue {
             seen = self.leases.next() => seen,
             seen = self.pods.next() => seen,
             seen = self.attachments.next() => seen,
+            seen = replacements::next(&mut self.replacements) => seen,
         };
         if let Err(error) = seen {
             tracing::debug!(%error, "a watch has failed, and is tried again");
@@ -342,10 +387,33 @@ impl Rescue {
         pods.chain(volumes).collect()
     }
 
+    fn short(&self) -> Vec<Short> {
+        let replacements = self.replacements.iter();
+        replacements.flat_map(Replacements::short).collect()
+    }
+
+    fn left_and_short(&self) -> Vec<String> {
+        let short = self.short().into_iter().map(|short| short.text);
+        self.left().into_iter().chain(short).collect()
+    }
+
+    async fn tell(&self, short: &[Short], reporter: &mut dyn Reporter) {
+        for Short { text, pending } in short {
+            let read = scheduling_messages(&self.cluster, pending, MAX_PENDING_MESSAGES);
+            let read = tokio::time::timeout(MESSAGES_TIMEOUT, read).await;
+            let words = read.map_or_else(|_elapsed| Vec::new(), Result::unwrap_or_default);
+            let words = words.iter().map(|(pod, words)| {
+                let name = pod.full_name();
+                format!("; {name} is Pending: {words}")
+            });
+            let words: String = words.collect();
+            reporter.note(format_args!("waiting for {text}{words}"));
+        }
+    }
+
     /// Says how it ended; takes the taint back from a node that lives.
     async fn finish(&mut self, ended: End, reporter: &mut dyn Reporter) -> Result<DrainStatus> {
         let name = self.node.metadata.name.clone();
-        let left: Vec<String> = self.left().into_iter().collect();
         let (why, status) = match ended {
             End::Lives(life) => {
                 let removed = self.tainted && remove_out_of_service(&self.cluster, &name).await?;
@@ -361,8 +429,7 @@ impl Rescue {
                 reporter.note(format_args!(
                     "node/{name} was deleted: PodGC removes its pods within a minute"
                 ));
-                let done = left.is_empty();
-                return Ok(if done {
+                return Ok(if self.left_and_short().is_empty() {
                     DrainStatus::Done
                 } else {
                     DrainStatus::Stuck
@@ -383,14 +450,24 @@ impl Rescue {
             reporter.note(format_args!("{why}; nothing was changed"));
             return Ok(status);
         }
-        for left in &left {
+        for left in self.left() {
             reporter.note(format_args!("{left}: still there"));
+        }
+        for Short { text, .. } in self.short() {
+            reporter.note(format_args!("{text}"));
         }
         reporter.warn(format_args!(
             "{why}: the taint stays on node/{name}, and goes on to remove its pods; to wait again, or to \
              remove the taint once the node lives: kubectl nodelife rescue {name}"
         ));
         Ok(status)
+    }
+}
+
+fn mark(by: Option<String>) -> NodeMarks {
+    NodeMarks {
+        annotations: vec![(RESCUED_BY.to_owned(), by)],
+        ..NodeMarks::default()
     }
 }
 
@@ -407,6 +484,7 @@ pub async fn remove_out_of_service(cluster: &Cluster, name: &str) -> Result<bool
         };
         let patch = NodePatch {
             taints: Some(taints),
+            marks: mark(None),
             resource_version: Some(node.metadata.resource_version.to_string()),
             ..NodePatch::default()
         };

@@ -311,10 +311,18 @@ fn relate(spec: &mut Value) {
             .to_owned(),
         "give one of nodes, nodeSelector and allNodes".to_owned(),
     )];
+    all.push((
+        "!has(self.mode) || self.mode != 'Rescue' || has(self.nodes) && size(self.nodes) == 1 && \
+         !has(self.drain) && !has(self.soak) && !has(self.gate) && !has(self.maxUnavailable)"
+            .to_owned(),
+        "a rescue is of one node by its name, without drain, soak, gate and maxUnavailable"
+            .to_owned(),
+    ));
     for field in [
         "nodes",
         "nodeSelector",
         "allNodes",
+        "mode",
         "drain",
         "soak",
         "gate",

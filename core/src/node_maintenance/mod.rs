@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use crate::object::Meta;
 use crate::text::Str;
 
-pub use spec::{Approval, AuditGateSpec, Gate, GateCondition, MAX_NODES, MaintenanceSpec, Window};
+pub use spec::{
+    Approval, AuditGateSpec, Gate, GateCondition, MAX_NODES, MaintenanceSpec, Mode, Window,
+};
 pub use status::{
     BetweenNodes, MAX_UNSETTLED, MAX_WORKLOADS, MaintenanceCondition, MaintenanceStatus,
     NodeCounts, NodeState, NodeStatus, Notified, PlanStatus, UnsettledPod, condition,

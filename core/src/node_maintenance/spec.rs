@@ -28,6 +28,9 @@ pub struct MaintenanceSpec {
     /// Every node of the cluster, as they are when the drain begins; instead of nodes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub all_nodes: bool,
+    /// What is done to the nodes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub mode: Mode,
     /// The settings of the drain, as the flags of `kubectl nodelife drain` have them: the
     /// `DrainSettings` of the crate `nodelife-drain`. Absent settings have the default of their flag.
     #[serde(skip_serializing_if = "Value::is_null")]
@@ -48,9 +51,10 @@ pub struct MaintenanceSpec {
     /// or not Ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<Str>,
-    /// Whether somebody has to approve the plan before anything is changed.
-    #[serde(skip_serializing_if = "is_default")]
-    pub approval: Approval,
+    /// Whether somebody has to approve the plan before anything is changed. Absent: a rescue needs it, and a
+    /// drain does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
     /// The digest of the plan that is approved: status.plan.digest. Nothing outside that plan is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approved_plan: Option<Str>,
@@ -64,10 +68,27 @@ pub struct MaintenanceSpec {
     pub notify: Option<Vec<Str>>,
 }
 
+impl MaintenanceSpec {
+    pub fn needs_approval(&self) -> bool {
+        let default = match self.mode {
+            Mode::Drain => Approval::None,
+            Mode::Rescue => Approval::Required,
+        };
+        self.approval.unwrap_or(default) == Approval::Required
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Mode {
+    #[default]
+    Drain,
+    /// The out-of-service taint for one dead node, as `kubectl nodelife rescue` gives it.
+    Rescue,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Approval {
     Required,
-    #[default]
     None,
 }
 

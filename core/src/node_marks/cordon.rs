@@ -10,6 +10,9 @@ use crate::text::Str;
 /// The annotation of a node that a drain cordoned: when, and on whose machine account.
 pub const CORDONED_BY: &str = "nodelife.dev/cordoned-by";
 
+/// The annotation of a node to which a rescue gave the out-of-service taint: who did, and when.
+pub const RESCUED_BY: &str = "nodelife.dev/rescued-by";
+
 /// Under which name our writes stand in `metadata.managedFields`.
 pub const FIELD_MANAGER: &str = "nodelife";
 

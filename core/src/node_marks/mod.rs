@@ -7,7 +7,7 @@ mod marks;
 
 pub use conditions::{ConditionChange, DRAIN_IN_PROGRESS, DRAINED, DrainProgress};
 pub use cordon::{
-    CORDONED_BY, CordonOwner, FIELD_MANAGER, UncordonDecision, uncordon_decision,
+    CORDONED_BY, CordonOwner, FIELD_MANAGER, RESCUED_BY, UncordonDecision, uncordon_decision,
     with_waiting_taint, without_waiting_taint,
 };
 pub use lock::{

@@ -41,6 +41,7 @@ use crate::view::watches::{WatchEvent, Watches};
 use blocked::BlockedBudgets;
 use operators::OperatorReader;
 use pace::Pace;
+pub(crate) use requests::scheduling_messages;
 
 /// How long the last events, and giving the lock back, may take each after `--timeout`.
 const FINAL_TIMEOUT: Duration = Duration::from_millis(400);

@@ -161,7 +161,7 @@ async fn creation_failure(cluster: &Cluster, pods: &[Pod]) -> Option<String> {
 
 /// The messages of the condition `PodScheduled` of so many pods that wait for a node. One that has just
 /// been created has none yet.
-pub(super) async fn scheduling_messages<'a>(
+pub(crate) async fn scheduling_messages<'a>(
     cluster: &Cluster,
     pods: &'a [Pod],
     most: usize,

@@ -7,7 +7,7 @@ use clap::Args;
 use nodelife_cluster::{Cluster, Permission};
 use nodelife_core::go_duration::time_limit;
 use nodelife_core::text::Str;
-use nodelife_drain::{Rescue, is_forbidden, remove_out_of_service};
+use nodelife_drain::{DrainIdentity, Rescue, is_forbidden, remove_out_of_service};
 use nodelife_drain_plan::rescue::{Fate, RescueReport, is_shut_down};
 use tokio::time::Instant;
 
@@ -102,7 +102,9 @@ async fn rescued(
     }
     let end = (!args.timeout.is_zero()).then(|| Instant::now() + args.timeout);
     let mut interrupts = signals::listen()?;
-    Ok(rescue.run(end, &mut interrupts, printer).await?.into())
+    let identity = DrainIdentity::of_process();
+    let status = rescue.run(&identity, end, &mut interrupts, printer).await?;
+    Ok(status.into())
 }
 
 /// A living node: takes the taint off it, if it has it.

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use nodelife_core::node_maintenance::{
-    Approval, MAX_WORKLOADS, MaintenanceStatus, PlanStatus, condition,
-};
+use nodelife_core::node_maintenance::{MAX_WORKLOADS, MaintenanceStatus, PlanStatus, condition};
 use nodelife_core::text::Str;
 use nodelife_drain::Drain;
 use nodelife_drain_plan::PlanScope;
@@ -23,7 +21,7 @@ impl Worker {
         let now = self.cluster.clock().now();
         let plan = drain.plan();
         let scope = plan.scope();
-        let required = self.object.spec.approval == Approval::Required;
+        let required = self.object.spec.needs_approval();
         let pods = plan.pods.iter().filter(|pod| pod.removed).count();
         let published = status.plan.as_ref().map(|published| {
             let entries = published.workloads.iter().map(Str::as_str);

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nodelife_core::node_maintenance::{
-    MaintenanceStatus, NodeMaintenance, NodeState, NodeStatus, condition,
-};
+use nodelife_core::node_maintenance::{MaintenanceStatus, NodeState, NodeStatus, condition};
 use nodelife_core::text::Str;
 use nodelife_drain::{Drain, DrainStatus};
 use tokio::sync::mpsc;
@@ -17,7 +15,7 @@ use super::super::reservations::{Limits, Reservation};
 use super::super::status::{count_nodes, reason, set_condition};
 use super::journal::{Begins, note_begins};
 use super::plan::Told;
-use super::{Next, Seen, Worker};
+use super::{Next, Worker, respecified, stop_when_deleted};
 
 /// How often it is looked whether somebody has uncordoned a drained node.
 const LOOK: Duration = Duration::from_secs(10);
@@ -42,29 +40,12 @@ impl Worker {
         } = told;
         let ready = drain.ready_before();
         let (stop, mut interrupts) = mpsc::unbounded_channel();
-        let (identity, mut seen) = (self.identity(), self.seen.clone());
-        let (mut changes, mut specs) = (self.seen.clone(), self.seen.clone());
-        let generation = self.object.metadata.generation;
+        let identity = self.identity();
+        let mut changes = self.seen.clone();
         let name = self.object.metadata.name.clone();
         let ended = {
-            let deleted = async {
-                let is_deleted =
-                    |seen: &Seen| seen.as_ref().is_none_or(NodeMaintenance::is_deleted);
-                // An error is the end of the term.
-                let _ = seen.wait_for(is_deleted).await;
-                // Who does not listen has ended.
-                let _ = stop.send(());
-                std::future::pending::<()>().await;
-            };
-            let respecified = async {
-                let is_new = |seen: &Seen| {
-                    let now = seen.as_ref().filter(|now| !now.is_deleted());
-                    now.is_some_and(|now| now.metadata.generation != generation)
-                };
-                if specs.wait_for(is_new).await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            };
+            let deleted = stop_when_deleted(self.seen.clone(), stop);
+            let respecified = respecified(self.seen.clone(), self.object.metadata.generation);
             let writes = async {
                 let mut asked: Vec<Begins> = Vec::new();
                 let mut looks = tokio::time::interval(LOOK);

@@ -10,6 +10,7 @@ mod give_back;
 mod journal;
 mod nodes;
 mod plan;
+mod rescue;
 mod writes;
 
 use std::collections::BTreeSet;
@@ -20,10 +21,11 @@ use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::node_maintenance::{
-    MaintenanceStatus, NodeMaintenance, NodeState, NodeStatus, condition,
+    MaintenanceStatus, Mode, NodeMaintenance, NodeState, NodeStatus, condition,
 };
 use nodelife_core::text::Str;
 use nodelife_drain::{Drain, DrainIdentity, DrainRequest, DrainStatus, Prepared, deadline};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{SemaphorePermit, watch};
 use tokio::time::Instant;
 
@@ -391,6 +393,9 @@ impl Worker {
         if self.ahead.is_none() && !self.is_held().await? {
             return Ok(Next::After(SOON));
         }
+        if self.object.spec.mode == Mode::Rescue {
+            return self.rescue(request.end).await;
+        }
         let (prepared, told) = self.plan(request, wanted).await?;
         let mut drain = match prepared {
             Prepared::Ready(drain) => drain,
@@ -547,6 +552,27 @@ impl Worker {
         set_condition(&mut status, (condition::PROGRESSING, false), why, now);
         set_condition(&mut status, (condition::BLOCKED, blocked), why, now);
         self.write(status).await
+    }
+}
+
+/// Asks to stop once the object is deleted, and does not return.
+async fn stop_when_deleted(mut seen: watch::Receiver<Seen>, stop: UnboundedSender<()>) {
+    let is_deleted = |seen: &Seen| seen.as_ref().is_none_or(NodeMaintenance::is_deleted);
+    // An error is the end of the term.
+    let _ = seen.wait_for(is_deleted).await;
+    // Who does not listen has ended.
+    let _ = stop.send(());
+    std::future::pending::<()>().await;
+}
+
+/// Waits for another spec than that of this generation.
+async fn respecified(mut seen: watch::Receiver<Seen>, generation: Option<i64>) {
+    let is_new = |seen: &Seen| {
+        let now = seen.as_ref().filter(|now| !now.is_deleted());
+        now.is_some_and(|now| now.metadata.generation != generation)
+    };
+    if seen.wait_for(is_new).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -166,11 +166,7 @@ fn spec(args: &DrainArgs, now: Timestamp) -> anyhow::Result<MaintenanceSpec> {
         deadline,
         soak: (!soak.is_zero()).then(|| TimeLimit(*soak).to_string().into()),
         max_unavailable: max_unavailable.map(|most| most.to_string().into()),
-        approval: if plan.is_some() {
-            Approval::Required
-        } else {
-            Approval::None
-        },
+        approval: plan.is_some().then_some(Approval::Required),
         notify: (!notify.is_empty())
             .then(|| notify.iter().map(|one| one.as_str().into()).collect()),
         ..MaintenanceSpec::default()

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail, ensure};
 use nodelife_cluster::{ApiError, Cluster};
-use nodelife_core::node_maintenance::{Approval, NodeMaintenance, PlanStatus};
+use nodelife_core::node_maintenance::{NodeMaintenance, PlanStatus};
 
 use super::{ApproveArgs, describe, object};
 use crate::exit::ExitStatus;
@@ -37,7 +37,7 @@ fn waiting<'a>(one: &'a NodeMaintenance, digest: Option<&str>) -> anyhow::Result
     if one.is_deleted() || one.status.finished_at.is_some() {
         bail!("nodemaintenance/{name} has ended: {}", one.state());
     }
-    if one.spec.approval == Approval::None {
+    if !one.spec.needs_approval() {
         bail!("nodemaintenance/{name} needs no approval");
     }
     let Some(plan) = &one.status.plan else {

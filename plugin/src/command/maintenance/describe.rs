@@ -2,7 +2,7 @@ use std::io;
 
 use jiff::Timestamp;
 use nodelife_core::format;
-use nodelife_core::node_maintenance::{Approval, NodeMaintenance, NodeState, condition};
+use nodelife_core::node_maintenance::{NodeMaintenance, NodeState, condition};
 
 use crate::cli::{ClusterArgs, InputArgs};
 use crate::output::{Cell, Printer, Table};
@@ -48,7 +48,7 @@ pub(super) fn describe(
         ("Unreadable for this version", super::unreadable(one)),
     ];
     let plan = status.plan.as_ref();
-    let plan = plan.filter(|_| one.spec.approval == Approval::Required);
+    let plan = plan.filter(|_| one.spec.needs_approval());
     let open = plan.filter(|plan| one.spec.approved_plan.as_ref() != Some(&plan.digest));
     let approved = plan.map(|_| if open.is_some() { "no" } else { "yes" }.to_owned());
     lines.push(("Approved", approved));

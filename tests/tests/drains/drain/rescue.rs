@@ -1,5 +1,9 @@
 //! Tests of `kubectl nodelife rescue`: on the API server alone, the test is kubelet, PodGC and attacher.
 
+mod volume;
+
+use std::sync::Arc;
+
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -9,11 +13,15 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use nix::sys::signal::Signal;
-use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture, workload};
+use nodelife_tests::fixture::pod::is_ready;
+use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::kubectl::{self, Output};
 use nodelife_tests::proxy::{Fault, FaultRule};
 use nodelife_tests::{ControlPlane, until};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use super::lock::expire_locks;
 use super::support::{
@@ -48,6 +56,19 @@ fn ready(status: &str, posted: i64) -> Value {
 
 fn leases(env: &TestEnvironment) -> Api<Lease> {
     Api::namespaced(env.namespace.client().clone(), "kube-node-lease")
+}
+
+async fn lease(env: &TestEnvironment, node: &str, seconds_ago: i64) {
+    // A short duration: a living kubelet would renew it each second.
+    let lease = json!({
+        "metadata": {"name": node},
+        "spec": {"holderIdentity": node, "leaseDurationSeconds": 4, "renewTime": ago(seconds_ago)},
+    });
+    let lease = serde_json::from_value(lease).unwrap();
+    leases(env)
+        .create(&PostParams::default(), &lease)
+        .await
+        .unwrap();
 }
 
 /// The kubelet renews its Lease, by its own clock.
@@ -87,26 +108,27 @@ async fn dead(env: &TestEnvironment) -> (String, String) {
     let fixture =
         NodeFixture::new(&node).patch(json!({"status": {"conditions": ready("Unknown", 300)}}));
     fixture.create(client).await.unwrap();
-    // A short duration: a living kubelet would renew it each second.
-    let lease = json!({
-        "metadata": {"name": node},
-        "spec": {"holderIdentity": node, "leaseDurationSeconds": 4, "renewTime": ago(300)},
-    });
-    let lease = serde_json::from_value(lease).unwrap();
-    leases(env)
-        .create(&PostParams::default(), &lease)
-        .await
-        .unwrap();
-    let set = WorkloadFixture::stateful_set("db", 1);
+    lease(env, &node, 300).await;
+    let set = WorkloadFixture::stateful_set("db", 2);
     set.create(&env.namespace).await.unwrap();
-    let sets: Api<StatefulSet> = env.namespace.api();
-    let set = sets.get("db").await.unwrap();
     let volume = attach_volume(env, &node, "data").await;
-    let pod = pod_with_claim("db-0", "data")
-        .running_on(&node)
-        .owned_by(&set);
-    pod.create(&env.namespace).await.unwrap();
+    replica(env, |pod| pod.running_on(&node)).await;
+    // One that is not Ready for reasons of its own.
+    let other = PodFixture::new("db-1").bound_to(&env.node("b"));
+    let other = other.owned_by(&set_of(env).await);
+    other.create(&env.namespace).await.unwrap();
     (node, volume)
+}
+
+async fn set_of(env: &TestEnvironment) -> StatefulSet {
+    let sets: Api<StatefulSet> = env.namespace.api();
+    sets.get("db").await.unwrap()
+}
+
+/// What the controller of the StatefulSet does, and a scheduler and a kubelet as far as they come.
+async fn replica(env: &TestEnvironment, placed: impl FnOnce(PodFixture) -> PodFixture) {
+    let pod = pod_with_claim("db-0", "data").owned_by(&set_of(env).await);
+    placed(pod).create(&env.namespace).await.unwrap();
 }
 
 async fn bench(what: &str) -> (TestEnvironment, String, String) {
@@ -163,6 +185,9 @@ async fn silence_is_no_proof_that_the_machine_is_off() {
 #[tokio::test]
 async fn a_node_that_was_heard_of_is_refused_even_with_the_flag() {
     let (env, node, _) = bench("rescue-lives").await;
+    // Also builds the plugin, before the clock of the heartbeats begins.
+    let missing = rescue(&env, &["no-such-node", OFF, "--yes"]).await;
+    assert_eq!(missing.status, Some(1), "{}", missing.stderr);
     let nodes: Api<Node> = Api::all(env.namespace.client().clone());
     for (status, posted, renewed, why) in [
         ("Unknown", 300, 10, "renewed its Lease"),
@@ -180,8 +205,63 @@ async fn a_node_that_was_heard_of_is_refused_even_with_the_flag() {
         assert!(says.contains("is not dead") && says.contains(why), "{says}");
     }
     env.check_nothing_written().await;
-    let missing = rescue(&env, &["no-such-node", OFF, "--yes"]).await;
-    assert_eq!(missing.status, Some(1), "{}", missing.stderr);
+    env.check(&[]).await;
+}
+
+/// The test is what listens at the kubelet's port.
+fn answers(listener: &Arc<TcpListener>, answer: &'static str) -> JoinSet<()> {
+    let listener = Arc::clone(listener);
+    let mut server = JoinSet::new();
+    server.spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 99]).await;
+            // The client may have gone.
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    server
+}
+
+#[tokio::test]
+async fn a_kubelet_that_answers_is_refused_and_a_connection_is_no_answer() {
+    let (env, node, _) = bench("rescue-knock").await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let status = json!({"status": {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": at.port()}},
+    }});
+    let nodes: Api<Node> = Api::all(env.namespace.client().clone());
+    let params = PatchParams::default();
+    let patch = Patch::Merge(status);
+    nodes.patch_status(&node, &params, &patch).await.unwrap();
+    let silent = async |why: &str| {
+        let plan = rescue(&env, &[&node, OFF, "--dry-run", "-o", "json"]).await;
+        assert_eq!(plan.status, Some(0), "{}", plan.stderr);
+        let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
+        let told = plan["proof"].as_array().unwrap().last().unwrap();
+        let told = told.as_str().unwrap();
+        assert!(told.contains(&format!(" answers at {at}{why}")), "{told}");
+    };
+    // Its machine makes the connection, and it stands still.
+    silent(" within 2s").await;
+    let listener = Arc::new(listener);
+    let mut server = answers(&listener, "HTTP/1.0 426 Upgrade Required\r\n\r\n");
+    silent(" is not a kubelet: \"HTTP/1.0 426 Upgrade Required\"").await;
+    server.shutdown().await;
+    let mut kubelet = answers(
+        &listener,
+        "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n",
+    );
+    let refused = rescue(&env, &[&node, OFF, "--yes"]).await;
+    assert_eq!(refused.status, Some(7), "{}", refused.stderr);
+    let why = format!("is not dead: its kubelet answers at {at}");
+    assert!(refused.stderr.contains(&why), "{}", refused.stderr);
+    kubelet.shutdown().await;
+    drop(listener);
+    silent(": Connection refused").await;
+    env.check_nothing_written().await;
     env.check(&[]).await;
 }
 
@@ -193,6 +273,8 @@ async fn a_rescue_ends_when_pods_and_volumes_are_gone() {
     stderr.wait_for(&[TAINTED]).await;
     assert!(is_tainted(&env, &node).await);
     remove_all(&env, &volume).await;
+    stderr.wait_for(&["StatefulSet/db: 0 of 1 Ready"]).await;
+    replica(&env, |pod| pod.running_on(&env.node("b"))).await;
     stderr.wait_for(&["rescued", "the taint stays"]).await;
     stderr.read_to_end().await;
     let output = super::support::outcome(process).await;
@@ -210,6 +292,37 @@ async fn a_rescue_ends_when_pods_and_volumes_are_gone() {
     let back = rescue(&env, &[&node]).await;
     assert_eq!(back.status, Some(0), "{}", back.stderr);
     assert!(!is_tainted(&env, &node).await, "{}", back.stderr);
+    env.check(&[]).await;
+}
+
+#[tokio::test]
+async fn a_replacement_that_finds_no_node_is_told_with_the_words_of_the_scheduler() {
+    let (env, node, volume) = bench("rescue-pending").await;
+    let mut process = start(&env, &[&node, OFF, "-o", "json"]);
+    let mut stderr = Stderr::of(&env, &mut process);
+    stderr.wait_for(&[TAINTED]).await;
+    remove_all(&env, &volume).await;
+    let unscheduled = json!({"status": {"conditions": [{
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "0/3 nodes are available: no room",
+    }]}});
+    replica(&env, |pod| pod).await;
+    let patch = Patch::Merge(unscheduled);
+    let params = PatchParams::default();
+    env.pods()
+        .patch_status("db-0", &params, &patch)
+        .await
+        .unwrap();
+    stderr
+        .wait_for(&["db-0 is Pending: 0/3 nodes are available: no room"])
+        .await;
+    send(&process, Signal::SIGINT);
+    stderr.read_to_end().await;
+    let output = super::support::outcome(process).await;
+    assert_eq!(output.status.code(), Some(130), "{}", stderr.text);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let short = format!("{}/StatefulSet/db: 0 of 1 Ready", env.namespace.name);
+    assert_eq!(document["left"], json!([short]), "{document:#}");
     env.check(&[]).await;
 }
 
@@ -301,6 +414,7 @@ async fn of_two_rescues_one_wins_and_the_other_is_told() {
         second.stderr
     );
     remove_all(&env, &volume).await;
+    replica(&env, |pod| pod.running_on(&env.node("b"))).await;
     let (status, stderr) = end(&env, first).await;
     assert_eq!(status, Some(0), "{stderr}");
     env.check(&[]).await;
@@ -365,6 +479,19 @@ async fn a_missing_right_is_named_before_anything_changes() {
     env.check(&[]).await;
 }
 
+/// Else the set replaces a pod that it adopts, since it is of no revision.
+fn on_delete() -> Value {
+    json!({"spec": {"updateStrategy": {"type": "OnDelete"}}})
+}
+
+async fn adopted(env: &TestEnvironment) {
+    until("the adoption", async || {
+        let pod = env.pods().get("db-0").await?;
+        Ok(pod.metadata.owner_references.map(drop))
+    })
+    .await;
+}
+
 /// With Kubernetes' own controllers: the StatefulSet's pod is Ready elsewhere.
 #[tokio::test]
 async fn the_pod_of_a_stateful_set_moves_off_a_dead_node() {
@@ -379,17 +506,14 @@ async fn the_pod_of_a_stateful_set_moves_off_a_dead_node() {
     // The StatefulSet adopts the pod by its name, and replaces it where there is room.
     let pod = PodFixture::new("db-0").app("db").running_on(&a);
     let before = pod.create(&env.namespace).await.unwrap();
-    let set = WorkloadFixture::stateful_set("db", 1);
+    let set = WorkloadFixture::stateful_set("db", 1).patch(on_delete());
     let set = set.pod_spec(json!({"nodeSelector": {"kubernetes.io/hostname": b}}));
     set.create(&env.namespace).await.unwrap();
-    until("the adoption", async || {
-        let pod = env.pods().get("db-0").await?;
-        Ok(pod.metadata.owner_references.map(drop))
-    })
-    .await;
+    adopted(&env).await;
     let output = rescue(&env, &[&a, OFF, "--yes"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
-    let after = workload::wait_ready(&env.namespace, "db", 1).await.unwrap();
-    assert_ne!(after[0].metadata.uid, before.metadata.uid);
+    let after = env.pods().get("db-0").await.unwrap();
+    assert_ne!(after.metadata.uid, before.metadata.uid);
+    assert!(is_ready(&after), "{}", output.stderr);
     env.check(&[]).await;
 }

@@ -12,6 +12,7 @@ mod objects;
 mod others;
 mod peers;
 pub(crate) mod replica;
+mod rescues;
 mod rolling;
 mod same_as_drain;
 pub(crate) mod support;
