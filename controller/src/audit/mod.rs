@@ -145,7 +145,7 @@ impl AuditPart {
                     configurations_until = None;
                     let (begun, now) = (Instant::now(), cluster.clock().now());
                     if begun >= answers_due {
-                        drainable = drainable::metric(&mut store, now).await;
+                        drainable = drainable::look(&mut store, now).await;
                         let took = begun.elapsed();
                         answers_due = Instant::now() + pause(took, BETWEEN_ANSWERS);
                     }
@@ -170,7 +170,7 @@ impl AuditPart {
         store: &mut Store,
         events: &mut FindingEvents,
         wanted: &watch::Sender<Arc<Contents>>,
-        drainable: Option<&Metric>,
+        drainable: Option<&(Metric, Vec<Finding>)>,
         now: Timestamp,
     ) -> bool {
         let begun = Instant::now();
@@ -180,9 +180,12 @@ impl AuditPart {
             let errors = node_errors(&audit.findings, snapshot);
             self.last.send_replace(Some((begun, errors)));
             let took = begun.elapsed();
-            let report = AuditReport::new(snapshot, snapshot.nodes.len(), audit, |_| false);
+            let mut report = AuditReport::new(snapshot, snapshot.nodes.len(), audit, |_| false);
             let mut metrics = nodelife_audit::metrics(&report, false);
-            metrics.extend(drainable.cloned());
+            if let Some((metric, results)) = drainable.cloned() {
+                metrics.push(metric);
+                report.findings.extend(results);
+            }
             self.metrics.observe(metrics, took);
             divide(report, snapshot)
         });

@@ -212,17 +212,20 @@ async fn nodes_are_counted_by_whether_they_can_be_drained() {
     let now = faulty.taken_at.unwrap();
     let mut kinds = kinds(&[faulty]);
     let mut store = Store::default();
-    assert!(drainable::metric(&mut store, now).await.is_none());
+    assert!(drainable::look(&mut store, now).await.is_none());
     for kind in &mut kinds {
         kind.list(&mut store);
     }
-    let metric = drainable::metric(&mut store, now).await.unwrap();
+    let (metric, results) = drainable::look(&mut store, now).await.unwrap();
     let series = metric.series.iter();
     let counts = series.map(|(labels, count)| (labels[0].1.as_str(), *count));
     assert_eq!(
         counts.collect::<Vec<_>>(),
         [("yes", 1), ("waits", 5), ("needs", 0), ("never", 4)]
     );
+    let worst = results.iter().map(|one| one.message.split_once(": "));
+    let worst = worst.filter(|worst| worst.is_some_and(|(answer, _)| answer == "never"));
+    assert_eq!((results.len(), worst.count()), (9, 4));
 }
 
 #[test]
