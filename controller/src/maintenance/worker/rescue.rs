@@ -5,26 +5,33 @@ use std::fmt::Display;
 use nodelife_core::node_maintenance::{
     MAX_WORKLOADS, MaintenanceStatus, NodeState, PlanStatus, condition,
 };
+use nodelife_core::text::Str;
 use nodelife_drain::{DrainStatus, Level, Reporter, Rescue, remove_out_of_service};
-use nodelife_drain_plan::rescue::is_shut_down;
+use nodelife_drain_plan::rescue::{Fate, RescuedPod, is_shut_down};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::super::status::{count_nodes, cut, set_condition, whole_second};
 use super::{Next, Worker, respecified, stop_when_deleted};
 
-/// Keeps the last sentence.
-struct Told(watch::Sender<String>);
+/// Keeps the last sentence about the rescue of this name.
+struct Told(Str, watch::Sender<String>);
 
 impl Reporter for Told {
     fn tell(&mut self, _: Level, text: &dyn Display) {
-        tracing::info!("{text}");
-        self.0.send_replace(text.to_string());
+        tracing::info!(maintenance = %self.0, "{text}");
+        self.1.send_replace(text.to_string());
     }
 
     fn error(&mut self, error: &anyhow::Error) {
         self.tell(Level::Warning, &format_args!("{error:#}"));
     }
+}
+
+/// As of the plan of a drain: the pod, and what is lost.
+fn entry(pod: &RescuedPod) -> Str {
+    let lost = if pod.fate == Fate::Lost { " pod" } else { "" };
+    format!("{}/Pod/{}{lost}", pod.namespace, pod.name).into()
 }
 
 impl Worker {
@@ -89,11 +96,13 @@ impl Worker {
             digest: digest.as_str().into(),
             pods: u32::try_from(report.pods.len()).unwrap_or(u32::MAX),
             nodes: vec![report.node.clone()],
-            workloads: pods
-                .map(|pod| format!("{}/Pod/{}", pod.namespace, pod.name).into())
-                .collect(),
+            workloads: pods.map(entry).collect(),
         });
         status.warnings = report.proof.iter().map(|line| cut(line)).collect();
+        status.warnings.push(cut(&format!(
+            "who approves the plan says that the machine of node/{} is off and stays off",
+            report.node
+        )));
         set_condition(status, (condition::PLANNED, true), ("PlanMade", ""), now);
         let is_off = is_shut_down(rescue.node());
         let (reason, text) = if self.object.spec.approved_plan.as_deref() == Some(&digest) {
@@ -122,7 +131,7 @@ impl Worker {
     ) -> anyhow::Result<Next> {
         let identity = self.identity();
         let (sender, mut told) = watch::channel(String::new());
-        let mut reporter = Told(sender);
+        let mut reporter = Told(self.object.metadata.name.clone(), sender);
         let (stop, mut interrupts) = mpsc::unbounded_channel();
         let ended = {
             let deleted = stop_when_deleted(self.seen.clone(), stop);
@@ -150,7 +159,7 @@ impl Worker {
         if !self.refresh() || self.object.is_deleted() {
             return Ok(Next::Now);
         }
-        let last = reporter.0.borrow().clone();
+        let last = reporter.1.borrow().clone();
         if matches!(ended, DrainStatus::Failed | DrainStatus::Refused) {
             self.block("Failed", &last).await?;
             return Ok(self.later());
