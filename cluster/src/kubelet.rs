@@ -15,11 +15,9 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::object::Node;
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde_json::json;
@@ -74,7 +72,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 
 pub(crate) struct Kubelets {
     token: SecretString,
-    authority: Arc<WebPkiServerVerifier>,
+    authority: Arc<RootCertStore>,
 }
 
 impl Kubelets {
@@ -96,16 +94,13 @@ impl Kubelets {
                 .iter()
                 .map(|root| CertificateDer::from(root.as_slice())),
         );
-        let provider = Arc::new(ring::default_provider());
-        let authority =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider).build();
-        let authority = authority.map_err(|error| format!("{error}: {advice}"))?;
         let token = token(cluster).await.map_err(|error| {
             format!(
                 "no token of the account {NAMESPACE}/{ACCOUNT} for kubelets (manifests/controller/configz): {error}; \
                  or {advice}"
             )
         })?;
+        let authority = store.into();
         Ok(Self { token, authority })
     }
 
@@ -121,30 +116,31 @@ impl Kubelets {
         let stream = TcpStream::connect((host.as_str(), port)).await;
         let stream = stream.map_err(|error| failed(&error))?;
         let name = ServerName::try_from(host.clone()).map_err(|error| failed(&error))?;
-        let verifier = Arc::new(OfNode {
-            authority: Arc::clone(&self.authority),
-            node: node.to_owned(),
-        });
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| failed(&error))?
-            .dangerous()
-            .with_custom_certificate_verifier(verifier)
+            .with_root_certificates(Arc::clone(&self.authority))
             .with_no_client_auth();
         let connector = TlsConnector::from(Arc::new(config));
-        let stream = connector.connect(name, stream).await.map_err(|error| {
-            let why = match error.get_ref().and_then(|inner| inner.downcast_ref()) {
-                Some(rustls::Error::General(why)) => why.clone(),
-                Some(rustls::Error::InvalidCertificate(why)) => {
-                    format!("the cluster's certificate authority did not sign its certificate: {why}")
-                }
-                _ => return failed(&error),
-            };
+        let refused = |why: &str| {
             format!(
                 "the kubelet at {host}:{port} got no credentials: {why}; set serverTLSBootstrap in its \
                  configuration, or use --configz=proxy"
             )
+        };
+        let stream = connector.connect(name, stream).await.map_err(|error| {
+            match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+                Some(rustls::Error::InvalidCertificate(why)) => refused(&format!(
+                    "the cluster's certificate authority did not sign its certificate: {why}"
+                )),
+                _ => failed(&error),
+            }
         })?;
+        let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        let certificate = certificates.first().map_or(&[][..], |first| first);
+        if let Some(why) = objection(certificate, node) {
+            return Err(refused(&why));
+        }
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| failed(&error))?;
@@ -200,73 +196,22 @@ async fn token(cluster: &Cluster) -> ApiResult<SecretString> {
     Ok(issued.status.token.into())
 }
 
-/// Verifies that a certificate is a kubelet's, as `kubernetes.io/kubelet-serving` issues them.
-#[derive(Debug)]
-struct OfNode {
-    authority: Arc<WebPkiServerVerifier>,
-    node: String,
-}
-
-impl OfNode {
-    fn objection(&self, certificate: &[u8]) -> Option<String> {
-        let Ok((_, certificate)) = parse_x509_certificate(certificate) else {
-            return Some("its certificate cannot be read".to_owned());
-        };
-        let subject = certificate.subject();
-        let names: Vec<&str> = subject
-            .iter_common_name()
-            .filter_map(|name| name.as_str().ok())
-            .collect();
-        let user = format!("system:node:{}", self.node);
-        let mut groups = subject
-            .iter_organization()
-            .filter_map(|name| name.as_str().ok());
-        (names != [user.as_str()] || !groups.any(|group| group == "system:nodes"))
-            .then(|| format!("its certificate is of {subject}, and not of {user} in system:nodes"))
-    }
-}
-
-impl ServerCertVerifier for OfNode {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let verified =
-            self.authority
-                .verify_server_cert(certificate, intermediates, name, ocsp, now)?;
-        match self.objection(certificate) {
-            None => Ok(verified),
-            Some(why) => Err(rustls::Error::General(why)),
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.authority
-            .verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.authority
-            .verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.authority.supported_verify_schemes()
-    }
+/// Why a certificate is not that of the node's kubelet, as `kubernetes.io/kubelet-serving` issues them.
+fn objection(certificate: &[u8], node: &str) -> Option<String> {
+    let Ok((_, certificate)) = parse_x509_certificate(certificate) else {
+        return Some("its certificate cannot be read".to_owned());
+    };
+    let subject = certificate.subject();
+    let names: Vec<&str> = subject
+        .iter_common_name()
+        .filter_map(|name| name.as_str().ok())
+        .collect();
+    let user = format!("system:node:{node}");
+    let mut groups = subject
+        .iter_organization()
+        .filter_map(|name| name.as_str().ok());
+    (names != [user.as_str()] || !groups.any(|group| group == "system:nodes"))
+        .then(|| format!("its certificate is of {subject}, and not of {user} in system:nodes"))
 }
 
 fn text(body: &Bytes) -> String {
