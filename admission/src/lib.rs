@@ -35,7 +35,9 @@ pub use config_file::{ConfigFile, ConfigFileError};
 pub use decide::{decide, decide_with};
 pub use decision::{Decision, Evaluation, Patch, Refusal, Verdict};
 pub use denial::{Denial, StatusReason, shown};
-pub use lookup::{Access, Lookup, LookupResult, Lookups, PodFacts, RecordedCluster, VolumeFacts};
+pub use lookup::{
+    Access, Lookup, LookupResult, Lookups, MOST_LISTED, PodFacts, RecordedCluster, VolumeFacts,
+};
 pub use registration::{
     MatchCondition, WEBHOOK_TIMEOUT, Webhook, admission_policies, registered_resource,
     webhook_configurations,

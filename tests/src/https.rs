@@ -51,8 +51,13 @@ impl TlsClient {
 
     /// A TLS connection over `stream`.
     pub async fn over(&self, stream: TcpStream) -> Result<Connection> {
+        self.to(NAME, stream).await
+    }
+
+    /// The same to a server of this name.
+    pub async fn to(&self, name: &'static str, stream: TcpStream) -> Result<Connection> {
         stream.set_nodelay(true)?;
-        let name = ServerName::try_from(NAME)?;
+        let name = ServerName::try_from(name)?;
         let stream = self.connector.connect(name, stream).await?;
         Ok(Connection {
             stream,

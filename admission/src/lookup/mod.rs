@@ -12,18 +12,36 @@ use std::collections::{BTreeMap, HashMap};
 use nodelife_core::object::{Autoscaler, Budget, Workload, WorkloadKind};
 pub use recorded::RecordedCluster;
 
+/// In a namespace with more objects of a kind, nothing is said of its budgets.
+pub const MOST_LISTED: usize = 500;
+
 const ACCESS_REVIEW: &str = "SubjectAccessReview";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Lookup {
-    Pod { namespace: String, name: String },
+    Pod {
+        namespace: String,
+        name: String,
+    },
     Node(String),
-    Claim { namespace: String, name: String },
+    Claim {
+        namespace: String,
+        name: String,
+    },
     Volume(String),
     Driver(String),
-    ServiceAccount { namespace: String, name: String },
+    ServiceAccount {
+        namespace: String,
+        name: String,
+    },
     Access(Box<Access>),
-    List { namespace: String, listed: Listed },
+    /// `cached`: as the API server's cache has it. Else it first waits until its cache has what was written
+    /// last, up to 100 ms (v1.37.2, `storage/cacher/progress/watch_progress.go`, `progressRequestPeriod`).
+    List {
+        namespace: String,
+        listed: Listed,
+        cached: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,7 +85,9 @@ impl Lookup {
                 (("v1", "ServiceAccount"), Some(namespace), Some(name))
             }
             Self::Access(_) => (("authorization.k8s.io/v1", ACCESS_REVIEW), None, None),
-            Self::List { namespace, listed } => (listed.kind(), Some(namespace), None),
+            Self::List {
+                namespace, listed, ..
+            } => (listed.kind(), Some(namespace), None),
         }
     }
 }

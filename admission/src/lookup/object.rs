@@ -4,7 +4,7 @@ use nodelife_core::object::MIRROR_ANNOTATION;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Listed, Lookup, LookupResult, PodFacts, VolumeFacts};
+use super::{Listed, Lookup, LookupResult, MOST_LISTED, PodFacts, VolumeFacts};
 
 impl LookupResult {
     pub fn read(lookup: &Lookup, json: &[u8]) -> Self {
@@ -31,7 +31,10 @@ impl LookupResult {
                 let error = text(&object, "/status/evaluationError");
                 Self::of_access(allowed.unwrap_or_default(), error)
             }
-            Lookup::List { .. } if !text(&object, "/metadata/continue").is_empty() => {
+            Lookup::List { .. }
+                if !text(&object, "/metadata/continue").is_empty()
+                    || list(&object, "/items").nth(MOST_LISTED).is_some() =>
+            {
                 Self::Failed("there are too many objects".to_owned())
             }
             Lookup::List { listed, .. } => {

@@ -86,7 +86,9 @@ impl RecordedCluster {
     pub fn answer(&self, lookup: &Lookup) -> LookupResult {
         match lookup {
             Lookup::Access(access) => return self.access(access),
-            Lookup::List { namespace, listed } => return self.list(namespace, *listed),
+            Lookup::List {
+                namespace, listed, ..
+            } => return self.list(namespace, *listed),
             _ => {}
         }
         let ((_, kind), namespace, name) = lookup.object();

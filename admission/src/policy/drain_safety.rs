@@ -38,8 +38,11 @@ pub(crate) fn check(request: &Request<'_>, lookups: &Lookups) -> Checked {
     if !is_write || request.user().name() == AUTOSCALER || lookups.values().any(is_unknown) {
         return Ok(());
     }
-    let name = request.namespace();
-    let namespace = Namespace { name, lookups };
+    let namespace = Namespace {
+        name: request.namespace(),
+        cached: request.subresource() == "scale",
+        lookups,
+    };
     let (group, resource) = request.group_resource();
     let checked = match (group, resource, request.subresource()) {
         ("policy", "poddisruptionbudgets", "") => read(request).map(|it| namespace.budget(&it)),
@@ -63,6 +66,8 @@ fn read<'a, T: Deserialize<'a>>(request: &Request<'a>) -> Option<T> {
 
 struct Namespace<'a> {
     name: &'a str,
+    /// Objects that are made one after the other see each other; a scale comes later, and must not wait.
+    cached: bool,
     lookups: &'a Lookups,
 }
 
@@ -70,7 +75,12 @@ impl Namespace<'_> {
     fn list(&self, listed: Listed) -> Checked<&LookupResult> {
         let lookup = |listed| {
             let namespace = self.name.to_owned();
-            Lookup::List { namespace, listed }
+            let cached = self.cached;
+            Lookup::List {
+                namespace,
+                listed,
+                cached,
+            }
         };
         let found = self.lookups.get(&lookup(listed));
         found.ok_or_else(|| match listed {

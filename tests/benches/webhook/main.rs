@@ -13,6 +13,7 @@ mod contestant;
 mod documents;
 mod echo;
 mod load;
+mod scale;
 
 use std::io::{Write, stdout};
 use std::net::SocketAddr;
@@ -60,6 +61,9 @@ struct Arguments {
     /// Requests after which memory is read
     #[arg(long, default_value_t = 1_000_000)]
     memory_requests: usize,
+    /// Scales of a Deployment, with the policy drainSafety and without
+    #[arg(long, default_value_t = 3_000)]
+    scales: usize,
     /// nodelife-webhook; by default it is built from this workspace
     #[arg(long, value_name = "PROGRAM")]
     webhook: Option<PathBuf>,
@@ -98,14 +102,25 @@ fn say(line: &str) -> Result<()> {
 
 /// Whether every limit holds.
 fn run(arguments: &Arguments) -> Result<bool> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(scales(arguments.scales))?;
     // The load has a core of its own; what it starts from here on is pinned elsewhere.
     let pid = std::process::id().to_string();
     let pinned = Command::new("taskset").args(["-pc", "1", &pid]).output()?;
     ensure!(pinned.status.success(), "taskset: {pinned:?}");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
     runtime.block_on(compete(arguments))
+}
+
+/// A real API server; no audit log, which would be paid for as well.
+async fn plane() -> Result<ControlPlane> {
+    ControlPlane::options()
+        .audit_policy(serde_json::json!({
+            "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "None"}],
+        }))
+        .start()
+        .await
 }
 
 async fn compete(arguments: &Arguments) -> Result<bool> {
@@ -114,13 +129,8 @@ async fn compete(arguments: &Arguments) -> Result<bool> {
         "load of the machine at the start: {}",
         load.trim()
     ))?;
-    // Lookups go to a real API server; no audit log, which would be paid for as well.
-    let plane = ControlPlane::options()
-        .audit_policy(serde_json::json!({
-            "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "None"}],
-        }))
-        .start()
-        .await?;
+    // For lookups.
+    let plane = plane().await?;
     documents::fill(&plane).await?;
     let documents = Documents::new();
     let field = Field::start(&plane, arguments.webhook.clone()).await?;
@@ -129,6 +139,19 @@ async fn compete(arguments: &Arguments) -> Result<bool> {
     holds &= latency(arguments, &field, &documents).await?;
     holds &= memory(arguments, &field, &documents).await?;
     Ok(holds)
+}
+
+async fn scales(count: usize) -> Result<()> {
+    let [without, with] = scale::times(&plane().await?, count).await?;
+    let at = |times: &[f64], percent| times.get(times.len() * percent / 100).copied();
+    let at = |times, percent| at(times, percent).unwrap_or(f64::NAN);
+    say(&format!(
+        "\n{count} scales, drainSafety: p50 {:.2} ms, p99 {:.2} ms; without: p50 {:.2} ms, p99 {:.2} ms",
+        at(&with, 50),
+        at(&with, 99),
+        at(&without, 50),
+        at(&without, 99)
+    ))
 }
 
 /// The Go webhook and ours say the same.

@@ -2,7 +2,7 @@
 //!
 //! A cache of all pods would cost more memory than the rest of the process; the rules that need a
 //! lookup are rare (one token per pod and hour, a changed scale), so a live read is cheap and never
-//! stale.
+//! stale, but for the lists of a scale.
 //!
 //! This is not [`nodelife_cluster::Cluster`], which falls back to `~/.kube/config` and waits 15 s
 //! for a connection: a lookup has less time than the timeout of a review, and a webhook without
@@ -21,7 +21,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use nodelife_admission::{Access, Lookup, LookupResult, MinorVersion};
+use nodelife_admission::{Access, Lookup, LookupResult, MOST_LISTED, MinorVersion};
 use nodelife_cluster::USER_AGENT;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
@@ -33,8 +33,6 @@ const LOOKUPS: usize = 32;
 const LOOKUPS_OF_PEER: usize = LOOKUPS / 2;
 /// A list takes as much memory as this many objects.
 const ROOM_OF_LIST: u32 = 4;
-/// In a namespace with more objects of a kind, nothing is said of its budgets.
-const MOST_LISTED: usize = 500;
 /// Bytes of an answer.
 const LARGEST: usize = 4 << 20;
 const VERSION: Duration = Duration::from_secs(5);
@@ -162,8 +160,11 @@ fn request(lookup: &Lookup) -> anyhow::Result<Request<kube::client::Body>> {
     if let Some(name) = name {
         write!(path, "/{}", escape(name))?;
     }
-    if let Lookup::List { .. } = lookup {
-        write!(path, "?limit={MOST_LISTED}")?;
+    match lookup {
+        // The cache knows no limit.
+        Lookup::List { cached: true, .. } => path.push_str("?resourceVersion=0"),
+        Lookup::List { .. } => write!(path, "?limit={MOST_LISTED}")?,
+        _ => {}
     }
     let (method, body) = match lookup {
         Lookup::Access(access) => (Method::POST, access_review(access)?),
