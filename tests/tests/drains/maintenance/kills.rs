@@ -294,9 +294,11 @@ pub(super) async fn traces(scene: &Scene<'_>, names: &[&str]) -> Vec<Value> {
         let conditions = node.status.and_then(|status| status.conditions);
         let kinds = conditions.into_iter().flatten().map(|one| one.type_);
         let mut spec = node.spec.unwrap_or_default();
-        // The controller-manager takes it off in its own time.
+        // The controller-manager takes these off in its own time, of a new node as well.
+        let of_kubernetes =
+            ["unschedulable", "not-ready"].map(|one| format!("node.kubernetes.io/{one}"));
         let taints = spec.taints.iter_mut();
-        taints.for_each(|all| all.retain(|one| one.key != "node.kubernetes.io/unschedulable"));
+        taints.for_each(|all| all.retain(|one| !of_kubernetes.contains(&one.key)));
         spec.taints = spec.taints.filter(|taints| !taints.is_empty());
         let (mut labels, annotations) = (node.metadata.labels, node.metadata.annotations);
         // So does it put these on.
