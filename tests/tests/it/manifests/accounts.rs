@@ -52,8 +52,11 @@ fn writes() -> BTreeMap<String, BTreeSet<String>> {
         for binding in of(["RoleBinding", "ClusterRoleBinding"]) {
             let mut roles = of(["Role", "ClusterRole"]);
             let role = roles.find(|role| {
-                role["kind"] == binding["roleRef"]["kind"]
-                    && role["metadata"]["name"] == binding["roleRef"]["name"]
+                let (meta, kind) = (&role["metadata"], &binding["roleRef"]["kind"]);
+                role["kind"] == *kind
+                    && meta["name"] == binding["roleRef"]["name"]
+                    && (kind == "ClusterRole"
+                        || meta["namespace"] == binding["metadata"]["namespace"])
             });
             let granted = role.unwrap()["rules"].as_array().unwrap();
             for subject in binding["subjects"].as_array().unwrap() {
