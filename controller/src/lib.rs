@@ -15,6 +15,7 @@ pub mod leader;
 pub mod maintenance;
 mod metrics;
 pub mod part;
+mod rescue;
 mod run;
 pub mod watches;
 

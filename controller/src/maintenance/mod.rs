@@ -23,13 +23,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures::future::BoxFuture;
 use nodelife_cluster::list::ListFilter;
-use nodelife_cluster::watch::Update;
-use nodelife_cluster::{Cluster, listing};
+use nodelife_cluster::listing;
+use nodelife_cluster::watch::{Update, Watch};
 use nodelife_core::node_maintenance::NodeMaintenance;
-use nodelife_core::object::Node;
+use nodelife_core::object::{Lease, Node};
 use nodelife_core::text::Str;
-use nodelife_drain::remove_out_of_service;
-use nodelife_drain_plan::rescue::is_left_over;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -98,10 +96,9 @@ async fn serve(term: &Term, part: &MaintenancePart) -> anyhow::Result<()> {
         .cluster
         .watch(&listing::NODE_MAINTENANCES, ListFilter::default());
     let reservations = Reservations::new();
-    let filter = ListFilter::default();
-    let mut nodes = term.cluster.list_and_watch(&listing::NODES, filter);
-    let filter = ListFilter::drain_locks();
-    let mut locks = term.cluster.watch(&listing::DRAIN_LOCKS, filter);
+    // Only while there is an object that may need it.
+    let mut nodes: Option<Watch<Node>> = None;
+    let mut locks: Option<Watch<Lease>> = None;
     let mut workers: JoinSet<Str> = JoinSet::new();
     loop {
         let new = tokio::select! {
@@ -109,13 +106,11 @@ async fn serve(term: &Term, part: &MaintenancePart) -> anyhow::Result<()> {
                 let update = update.context("the watch of NodeMaintenances has ended")?;
                 take_in(&mut metrics.served(), update)
             }
-            update = nodes.next() => {
-                let update = update.context("the watch of Nodes has ended")?;
-                remove_left_over(&term.cluster, &update).await;
-                reservations.take_in(update);
+            update = next(&mut nodes) => {
+                reservations.take_in(update.context("the watch of Nodes has ended")?);
                 continue;
             }
-            update = locks.next() => {
+            update = next(&mut locks) => {
                 reservations.take_in_locks(update.context("the watch of Leases has ended")?);
                 continue;
             }
@@ -146,23 +141,24 @@ async fn serve(term: &Term, part: &MaintenancePart) -> anyhow::Result<()> {
                 uid
             });
         }
+        if metrics.served().is_empty() {
+            (nodes, locks) = (None, None);
+            reservations.forget_nodes();
+        } else if nodes.is_none() {
+            let watch = term
+                .cluster
+                .list_and_watch(&listing::NODES, ListFilter::default());
+            nodes = Some(watch);
+            let filter = ListFilter::drain_locks();
+            locks = Some(term.cluster.watch(&listing::DRAIN_LOCKS, filter));
+        }
     }
 }
 
-/// Takes the out-of-service taint of a rescue that was killed off nodes that live. One where that fails is
-/// looked at again when its kubelet posts its status.
-async fn remove_left_over(cluster: &Cluster, update: &Update<Node>) {
-    let nodes = match update {
-        Update::Listed(nodes) => nodes.as_slice(),
-        Update::Applied(node) => std::slice::from_ref(node),
-        _ => return,
-    };
-    for node in nodes.iter().filter(|node| is_left_over(node)) {
-        let name = &node.metadata.name;
-        match remove_out_of_service(cluster, name).await {
-            Ok(_) => tracing::info!(%name, "the node lives: its out-of-service taint was removed"),
-            Err(error) => tracing::warn!(%name, "{error:#}"),
-        }
+async fn next<T>(watch: &mut Option<Watch<T>>) -> Option<Update<T>> {
+    match watch {
+        Some(watch) => watch.next().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -139,6 +139,13 @@ impl Reservations {
         }
         self.changes.send_replace(());
     }
+
+    /// Forgets the nodes and the locks: they are not watched any more.
+    pub(super) fn forget_nodes(&self) {
+        let mut known = self.known();
+        known.nodes = Nodes::default();
+        known.locks.clear();
+    }
 }
 
 impl Known {
