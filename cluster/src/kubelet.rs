@@ -232,8 +232,7 @@ pub async fn knock(node: &Node) -> Result<String, String> {
         let mut stream = TcpStream::connect(at).await?;
         stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
         let mut answer = Vec::new();
-        let read = stream.take(MAX_TEXT as u64).read_to_end(&mut answer).await;
-        match read {
+        match stream.take(MAX_TEXT as u64).read_to_end(&mut answer).await {
             Err(error) if answer.is_empty() => Err(error),
             _ => Ok(String::from_utf8_lossy(&answer).into_owned()),
         }

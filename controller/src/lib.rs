@@ -15,7 +15,6 @@ pub mod leader;
 pub mod maintenance;
 mod metrics;
 pub mod part;
-mod rescue;
 mod run;
 pub mod watches;
 

@@ -18,7 +18,6 @@ use crate::health::{Health, LeaderStatus, new_registry, router};
 use crate::leader::Election;
 use crate::maintenance::{GateAudit, MaintenancePart};
 use crate::part::Parts;
-use crate::rescue::RescuePart;
 use crate::watches::Watches;
 
 /// One thread renews the Lease while a part computes on the other.
@@ -60,7 +59,6 @@ fn parts(arguments: &Arguments, registry: &mut Registry) -> anyhow::Result<Parts
             arguments.notify.clone(),
             registry,
         )));
-        parts.push(Arc::new(RescuePart));
     }
     Ok(parts)
 }

@@ -172,11 +172,9 @@ impl Rescue {
         let mut pods: Vec<_> = pods.map(fate).collect();
         pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         let silence = || {
-            let heard = self.first.silence(self.cluster.clock().now());
-            heard
-                .into_iter()
-                .chain(self.knocked.clone().err())
-                .collect()
+            let mut silence = self.first.silence(self.cluster.clock().now());
+            silence.extend(self.knocked.clone().err());
+            silence
         };
         let proof = self.life().map_or_else(silence, |life| vec![life]);
         RescueReport {
@@ -366,25 +364,16 @@ impl Rescue {
 
     fn left(&self) -> BTreeSet<String> {
         let pods = self.pods.all().filter(|pod| is_in_the_way(pod));
-        let (stay, go): (Vec<&Pod>, Vec<&Pod>) =
-            pods.partition(|pod| fate(pod).fate == Fate::Stays);
-        let pods = go
-            .into_iter()
-            .map(|pod| format!("pod/{}", pod.metadata.full_name()));
+        let (stay, go): (Vec<&Pod>, _) = pods.partition(|pod| fate(pod).fate == Fate::Stays);
+        let names = go.iter().map(|pod| pod.metadata.full_name());
+        let mut left: BTreeSet<_> = names.map(|name| format!("pod/{name}")).collect();
         let volumes = stay.iter().flat_map(|pod| &pod.spec.volumes);
         let kept = volumes.filter(|volume| volume.persistent_volume_claim.is_some());
-        let kept = kept.count();
-        let volumes: Vec<String> = self
-            .volumes()
-            .map(|name| format!("volume {name}"))
-            .collect();
         // Which volumes those of pods that stay are, only the claims would tell.
-        let volumes = if volumes.len() > kept {
-            volumes
-        } else {
-            Vec::new()
-        };
-        pods.chain(volumes).collect()
+        if self.volumes().count() > kept.count() {
+            left.extend(self.volumes().map(|name| format!("volume {name}")));
+        }
+        left
     }
 
     fn short(&self) -> Vec<Short> {

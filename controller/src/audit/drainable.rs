@@ -11,11 +11,6 @@ use nodelife_drain_plan::{Answer, NodeAnswer};
 
 use super::store::Store;
 
-const SAFE_DRAIN: &str = "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/";
-
-/// How many reasons a result names.
-const SHOWN: usize = 3;
-
 /// The metric, and a result for each node whose drain would not end by itself. None while a list has not
 /// arrived, and where an answer would be a guess.
 pub(super) async fn look(store: &mut Store, now: Timestamp) -> Option<(Metric, Vec<Finding>)> {
@@ -42,7 +37,7 @@ pub(super) async fn look(store: &mut Store, now: Timestamp) -> Option<(Metric, V
 fn finding(node: &NodeAnswer) -> Finding {
     let reasons = node.reasons.iter();
     let worst = reasons.filter(|reason| reason.answer == node.answer);
-    let worst = format::first(SHOWN, worst.map(|reason| &reason.reason));
+    let worst = format::first(3, worst.map(|reason| &reason.reason));
     Finding {
         rule: "drainable".into(),
         title: "a drain would not end by itself".into(),
@@ -57,6 +52,6 @@ fn finding(node: &NodeAnswer) -> Finding {
         evidence: BTreeMap::new(),
         confidence: Confidence::Measured,
         fix: format!("kubectl nodelife drain {} --dry-run", node.name),
-        link: SAFE_DRAIN.into(),
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/".into(),
     }
 }

@@ -23,11 +23,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures::future::BoxFuture;
 use nodelife_cluster::list::ListFilter;
-use nodelife_cluster::listing;
 use nodelife_cluster::watch::{Update, Watch};
+use nodelife_cluster::{Cluster, listing};
 use nodelife_core::node_maintenance::NodeMaintenance;
 use nodelife_core::object::{Lease, Node};
 use nodelife_core::text::Str;
+use nodelife_drain::remove_out_of_service;
+use nodelife_drain_plan::rescue::is_left_over;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -76,6 +78,7 @@ impl Part for MaintenancePart {
         Box::pin(async move {
             let ended = tokio::select! {
                 ended = serve(&term, &self) => ended,
+                ended = remove_left_over(&term.cluster) => ended,
                 () = term.cancel.cancelled() => Ok(()),
             };
             self.metrics.served().clear();
@@ -151,6 +154,30 @@ async fn serve(term: &Term, part: &MaintenancePart) -> anyhow::Result<()> {
             nodes = Some(watch);
             let filter = ListFilter::drain_locks();
             locks = Some(term.cluster.watch(&listing::DRAIN_LOCKS, filter));
+        }
+    }
+}
+
+/// Takes the out-of-service taint of a rescue that was killed off nodes that live. One where that fails is
+/// looked at again when its kubelet posts its status.
+async fn remove_left_over(cluster: &Cluster) -> anyhow::Result<()> {
+    let mut updates = cluster.list_and_watch(&listing::NODES, ListFilter::default());
+    loop {
+        let nodes = match updates.next().await.context("watch of Nodes ended")? {
+            Update::Listed(nodes) => nodes,
+            Update::Applied(node) => vec![node],
+            Update::Failed { error, .. } => {
+                tracing::warn!(%error, "the watch of Nodes failed, retrying");
+                continue;
+            }
+            Update::Deleted(_) | Update::Unreadable(_) => continue,
+        };
+        for node in nodes.iter().filter(|node| is_left_over(node)) {
+            let name = &node.metadata.name;
+            match remove_out_of_service(cluster, name).await {
+                Ok(_) => tracing::info!(%name, "it lives: its out-of-service taint is removed"),
+                Err(error) => tracing::warn!(%name, "{error:#}"),
+            }
         }
     }
 }

@@ -51,8 +51,7 @@ pub struct MaintenanceSpec {
     /// or not Ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<Str>,
-    /// Whether somebody has to approve the plan before anything is changed. Absent: a rescue needs it, and a
-    /// drain does not.
+    /// Whether somebody has to approve the plan first. Absent: a rescue needs it, and a drain does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
     /// The digest of the plan that is approved: status.plan.digest. Nothing outside that plan is done.

@@ -103,8 +103,8 @@ async fn rescued(
     let end = (!args.timeout.is_zero()).then(|| Instant::now() + args.timeout);
     let mut interrupts = signals::listen()?;
     let identity = DrainIdentity::of_process();
-    let status = rescue.run(&identity, end, &mut interrupts, printer).await?;
-    Ok(status.into())
+    let ended = rescue.run(&identity, end, &mut interrupts, printer);
+    Ok(ended.await?.into())
 }
 
 /// A living node: takes the taint off it, if it has it.

@@ -11,7 +11,7 @@ use nodelife_drain_plan::rescue::{Fate, RescuedPod, is_shut_down};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::super::status::{count_nodes, cut, set_condition, whole_second};
+use super::super::status::{cut, set_condition, whole_second};
 use super::{Next, Worker, respecified, stop_when_deleted};
 
 /// Keeps the last sentence about the rescue of this name.
@@ -38,17 +38,12 @@ impl Worker {
     /// Proves that its node is dead, waits for the approval, and moves its pods and volumes.
     pub(super) async fn rescue(&mut self, end: Option<Instant>) -> anyhow::Result<Next> {
         let mut status = self.object.status.clone();
-        let Some(name) = self.object.spec.nodes.first().cloned() else {
-            return Ok(Next::Idle);
-        };
+        let name = self.object.spec.nodes.first().cloned().unwrap_or_default();
         let rescue = Rescue::look(&self.cluster, &name).await?;
         let digest = rescue.digest();
         if status.started_at.is_some() {
-            if status
-                .plan
-                .as_ref()
-                .is_none_or(|plan| plan.digest != *digest)
-            {
+            let plan = status.plan.as_ref();
+            if plan.is_none_or(|plan| plan.digest != *digest) {
                 remove_out_of_service(&self.cluster, &name).await?;
                 let text = "the node has lived since its rescue began: the taint was removed";
                 return self.rescued(DrainStatus::Impossible, text).await;
@@ -79,7 +74,6 @@ impl Worker {
         let why = ("Rescuing", "");
         set_condition(&mut status, (condition::PROGRESSING, true), why, now);
         set_condition(&mut status, (condition::BLOCKED, false), why, now);
-        count_nodes(&mut status);
         if let Err(wait) = self.reservation.take(self.taken(&status)) {
             return self.blocked_by(wait).await;
         }
@@ -104,7 +98,6 @@ impl Worker {
             report.node
         )));
         set_condition(status, (condition::PLANNED, true), ("PlanMade", ""), now);
-        let is_off = is_shut_down(rescue.node());
         let (reason, text) = if self.object.spec.approved_plan.as_deref() == Some(&digest) {
             ("Approved", None)
         } else if self.object.spec.needs_approval() {
@@ -113,7 +106,7 @@ impl Worker {
                 report.node
             );
             ("WaitsForApproval", Some(text))
-        } else if is_off {
+        } else if is_shut_down(rescue.node()) {
             ("NotRequired", None)
         } else {
             let text = "without an approval only a machine is rescued that the cloud provider has shut down";
@@ -169,18 +162,13 @@ impl Worker {
 
     async fn rescued(&mut self, ended: DrainStatus, text: &str) -> anyhow::Result<Next> {
         let now = whole_second(self.cluster.clock().now());
-        let done = ended == DrainStatus::Done;
+        let drained = (ended == DrainStatus::Done).then_some(NodeState::Drained);
         let mut status = self.object.status.clone();
         for node in &mut status.nodes {
-            node.state = if done {
-                NodeState::Drained
-            } else {
-                NodeState::NotDrained
-            };
+            node.state = drained.unwrap_or(NodeState::NotDrained);
             node.message = cut(text);
             node.done_at = Some(now);
         }
-        count_nodes(&mut status);
         self.write_news(status).await?;
         self.finish(ended, text).await?;
         Ok(Next::Now)
