@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 use crate::control_plane::{ControlPlane, Identity};
@@ -128,7 +128,8 @@ impl Kubectl {
     }
 }
 
-/// Runs a command to its end with `stdin`, for at most five minutes.
+/// Runs a command to its end with `stdin`, for at most five minutes. The error of one that takes longer has
+/// what it printed.
 pub async fn run(mut command: Command, stdin: &str) -> Result<Output> {
     command
         .stdin(Stdio::piped())
@@ -138,20 +139,38 @@ pub async fn run(mut command: Command, stdin: &str) -> Result<Output> {
     let mut child = command
         .spawn()
         .with_context(|| format!("failed to run {command:?}"))?;
-    let mut pipe = child.stdin.take().context("failed to open a pipe")?;
+    let no_pipe = "failed to open a pipe";
+    let mut pipe = child.stdin.take().context(no_pipe)?;
+    let mut pipes = (
+        child.stdout.take().context(no_pipe)?,
+        child.stderr.take().context(no_pipe)?,
+    );
     let feed = async {
         // A command that ends without reading is for the test to judge by what it says.
         let _ = pipe.write_all(stdin.as_bytes()).await;
         drop(pipe);
     };
-    let both = async { tokio::join!(feed, child.wait_with_output()).1 };
-    let output = tokio::time::timeout(DEADLINE, both)
-        .await
-        .with_context(|| format!("{command:?} did not end within {} s", DEADLINE.as_secs()))??;
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let all = async {
+        let (out, err) = (
+            pipes.0.read_to_end(&mut stdout),
+            pipes.1.read_to_end(&mut stderr),
+        );
+        let ((), out, err, status) = tokio::join!(feed, out, err, child.wait());
+        (out?, err?);
+        status
+    };
+    let ended = tokio::time::timeout(DEADLINE, all).await;
+    let [stdout, stderr] =
+        [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let status = ended.with_context(|| {
+        let limit = DEADLINE.as_secs();
+        format!("{command:?} did not end within {limit} s; it printed:\n{stdout}\n{stderr}")
+    })??;
     Ok(Output {
-        status: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        status: status.code(),
+        stdout,
+        stderr,
     })
 }
 
