@@ -49,6 +49,7 @@ pub struct Call {
     headers: Vec<(&'static str, String)>,
     body: Option<(&'static str, Bytes)>,
     room: usize,
+    most: usize,
 }
 
 impl Call {
@@ -64,6 +65,7 @@ impl Call {
             headers: Vec::new(),
             body: None,
             room: 0,
+            most: MAX_BODY,
         }
     }
 
@@ -133,6 +135,13 @@ impl Call {
         self
     }
 
+    /// Takes no longer answer than of so many bytes.
+    #[must_use]
+    pub fn with_most(mut self, bytes: usize) -> Self {
+        self.most = bytes;
+        self
+    }
+
     /// Asks as somebody else; needs the right to impersonate the user and each of the groups.
     #[must_use]
     pub fn impersonating(mut self, user: &str, groups: &[&str]) -> Self {
@@ -166,7 +175,7 @@ impl Call {
         ApiError::TooLarge { path, limit }
     }
 
-    pub(crate) fn uri(&self) -> String {
+    pub fn uri(&self) -> String {
         let mut uri = self.path.clone();
         for (index, (key, value)) in self.query.iter().enumerate() {
             uri.push(if index == 0 { '?' } else { '&' });
@@ -321,13 +330,13 @@ impl Cluster {
         observer: Observer<'_>,
     ) -> ApiResult<Response> {
         let (parts, body) = response.into_parts();
-        let mut body = Limited::new(body, MAX_BODY);
+        let mut body = Limited::new(body, call.most);
         // Piece by piece into one place: `Collected` keeps all pieces until it copies them.
         let mut bytes = Vec::with_capacity(call.room);
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
                 if error.is::<LengthLimitError>() {
-                    return call.too_large(MAX_BODY);
+                    return call.too_large(call.most);
                 }
                 retry::unreachable(&self.server, &*error)
             })?;

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
-use nodelife_core::text::Str;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::task::JoinSet;
 
 use crate::client::Cluster;
 use crate::error::ApiError;
+use crate::known::Known;
 use crate::list::ListFilter;
 use crate::listing::{Listing, Object};
 use crate::watch::{Update, Watch};
@@ -68,24 +68,23 @@ struct Shared<T> {
 }
 
 struct State<T> {
-    known: Mutex<Known<T>>,
+    seen: Mutex<Seen<T>>,
     updates: broadcast::Sender<Arc<Update<T>>>,
 }
 
-struct Known<T> {
-    /// By UID; none before the first list.
-    objects: Option<BTreeMap<Str, T>>,
+struct Seen<T> {
+    objects: Known<T>,
     failed: Option<(ApiError, Duration)>,
 }
 
 impl<T: Object> Shared<T> {
     fn start(mut watch: Watch<T>) -> Self {
-        let known = Known {
-            objects: None,
+        let seen = Seen {
+            objects: Known::default(),
             failed: None,
         };
         let state = Arc::new(State {
-            known: Mutex::new(known),
+            seen: Mutex::new(seen),
             updates: broadcast::Sender::new(KEPT),
         });
         let mut task = JoinSet::new();
@@ -101,50 +100,30 @@ impl<T: Object> Shared<T> {
 
 impl<T: Object> State<T> {
     fn take_in(&self, update: Update<T>) {
-        let mut known = self.lock();
-        known.take_in(&update);
+        let mut seen = self.lock();
+        seen.objects.take_in(update.clone());
+        seen.failed = match &update {
+            Update::Failed { error, wait } => Some((error.clone(), *wait)),
+            _ => None,
+        };
         // Nobody follows in the moment before the task ends.
         let _ = self.updates.send(Arc::new(update));
     }
 
     /// What is known, and all updates from then on.
     fn begin(&self) -> (Vec<Update<T>>, broadcast::Receiver<Arc<Update<T>>>) {
-        let known = self.lock();
-        let listed = known.objects.as_ref();
-        let listed = listed.map(|objects| Update::Listed(objects.values().cloned().collect()));
-        let failed = known.failed.clone();
+        let seen = self.lock();
+        let listed = seen.objects.is_listed();
+        let listed = listed.then(|| Update::Listed(seen.objects.all().cloned().collect()));
+        let failed = seen.failed.clone();
         let failed = failed.map(|(error, wait)| Update::Failed { error, wait });
         // The last one is told first.
         let first = failed.into_iter().chain(listed).collect();
         (first, self.updates.subscribe())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known<T>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<T: Object> Known<T> {
-    fn take_in(&mut self, update: &Update<T>) {
-        self.failed = None;
-        let by_uid = |object: &T| (object.metadata().uid.clone(), object.clone());
-        let gone = match (update, &mut self.objects) {
-            (Update::Failed { error, wait }, _) => {
-                self.failed = Some((error.clone(), *wait));
-                return;
-            }
-            (Update::Listed(all), objects) => {
-                *objects = Some(all.iter().map(by_uid).collect());
-                return;
-            }
-            (Update::Applied(object), Some(objects)) => return objects.extend([by_uid(object)]),
-            (Update::Deleted(object), _) => &object.metadata().uid,
-            (Update::Unreadable(outline), _) => &outline.metadata.uid,
-            (Update::Applied(_), None) => return,
-        };
-        if let Some(objects) = &mut self.objects {
-            objects.remove(gone);
-        }
+    fn lock(&self) -> MutexGuard<'_, Seen<T>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod replacements;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -10,10 +10,9 @@ use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::listing::{self, Listing, Object};
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::watch::{Update, Watch};
-use nodelife_cluster::{ApiError, ApiResult, Cluster, knock, resource, retry_on_conflict};
+use nodelife_cluster::{ApiError, ApiResult, Cluster, Known, knock, resource, retry_on_conflict};
 use nodelife_core::node_marks::{NodeMarks, RESCUED_BY};
 use nodelife_core::object::{Lease, Node, Pod, VolumeAttachment};
-use nodelife_core::text::Str;
 use nodelife_drain_plan::rescue::{
     Fate, LastHeard, RescueReport, fate, is_in_the_way, with_out_of_service,
 };
@@ -40,47 +39,38 @@ const MESSAGES_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often the taint is written while others write the node.
 const MAX_ATTEMPTS: usize = 5;
 
-/// Objects as a watch shows them, by UID; none before the first list.
 struct Watched<T: 'static> {
     watch: Watch<T>,
-    objects: Option<BTreeMap<Str, T>>,
+    known: Known<T>,
 }
 
 impl<T: Object> Watched<T> {
     fn new(cluster: &Cluster, listing: &'static Listing<T>, filter: ListFilter) -> Self {
         Self {
             watch: cluster.watch(listing, filter),
-            objects: None,
+            known: Known::default(),
         }
     }
 
     /// Waits for a change; an error is for who cannot wait: the watch goes on by itself.
     async fn next(&mut self) -> ApiResult<()> {
-        let key = |object: &T| object.metadata().uid.clone();
-        match (self.watch.next().await, &mut self.objects) {
-            (Some(Update::Listed(all)), objects) => {
-                *objects = Some(all.into_iter().map(|one| (key(&one), one)).collect());
-            }
-            (Some(Update::Applied(one)), Some(objects)) => drop(objects.insert(key(&one), one)),
-            (Some(Update::Deleted(one)), Some(objects)) => drop(objects.remove(&key(&one))),
-            (Some(Update::Failed { error, .. }), _) => return Err(error),
-            (Some(_), _) => {}
-            (None, _) => std::future::pending().await,
+        match self.watch.next().await {
+            Some(Update::Failed { error, .. }) => return Err(error),
+            // It counts as it was.
+            Some(Update::Unreadable(_)) => {}
+            Some(update) => self.known.take_in(update),
+            None => std::future::pending().await,
         }
         Ok(())
     }
 
     async fn listed(&mut self) -> ApiResult<()> {
-        while self.objects.is_none() {
+        while !self.known.is_listed() {
             if let Err(error @ ApiError::Forbidden(_)) = self.next().await {
                 return Err(error);
             }
         }
         Ok(())
-    }
-
-    fn all(&self) -> impl Iterator<Item = &T> {
-        self.objects.iter().flat_map(BTreeMap::values)
     }
 }
 
@@ -138,7 +128,7 @@ impl Rescue {
             this.pods.listed(),
             this.attachments.listed(),
         )?;
-        let lease = this.leases.all().next();
+        let lease = this.leases.known.all().next();
         let duration = lease.and_then(|lease| lease.spec.lease_duration_seconds);
         let duration = u32::try_from(duration.unwrap_or(LEASE_DURATION)).unwrap_or_default();
         this.renewal = Duration::from_secs(duration.into()) / 4 + LATE;
@@ -168,7 +158,7 @@ impl Rescue {
     }
 
     pub fn report(&self) -> RescueReport {
-        let pods = self.pods.all().filter(|pod| is_in_the_way(pod));
+        let pods = self.pods.known.all().filter(|pod| is_in_the_way(pod));
         let mut pods: Vec<_> = pods.map(fate).collect();
         pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         let silence = || {
@@ -227,7 +217,7 @@ impl Rescue {
     async fn work(&mut self, identity: &DrainIdentity, reporter: &mut dyn Reporter) -> Result<End> {
         let name = self.node.metadata.name.clone();
         let goes = |pod: &&Pod| is_in_the_way(pod) && fate(pod).fate != Fate::Stays;
-        let leaving = self.pods.all().filter(goes);
+        let leaving = self.pods.known.all().filter(goes);
         match Replacements::of(&self.cluster, &name, leaving).await {
             Ok(replacements) => self.replacements = replacements,
             Err(why) => reporter.warn(format_args!("cannot wait for replacements: {why}")),
@@ -332,10 +322,10 @@ impl Rescue {
     }
 
     fn seen_end(&self) -> Option<End> {
-        let Some(node) = self.nodes.all().next() else {
+        let Some(node) = self.nodes.known.all().next() else {
             return Some(End::Deleted);
         };
-        let life = self.judge(node, self.leases.all().next());
+        let life = self.judge(node, self.leases.known.all().next());
         life.map(End::Lives)
     }
 
@@ -354,7 +344,7 @@ impl Rescue {
 
     fn volumes(&self) -> impl Iterator<Item = String> {
         let name = &self.node.metadata.name;
-        let here = self.attachments.all();
+        let here = self.attachments.known.all();
         let here = here.filter(move |one| one.spec.node_name == *name);
         here.map(|one| {
             let volume = one.spec.source.persistent_volume_name.as_ref();
@@ -363,7 +353,7 @@ impl Rescue {
     }
 
     fn left(&self) -> BTreeSet<String> {
-        let pods = self.pods.all().filter(|pod| is_in_the_way(pod));
+        let pods = self.pods.known.all().filter(|pod| is_in_the_way(pod));
         let (stay, go): (Vec<&Pod>, _) = pods.partition(|pod| fate(pod).fate == Fate::Stays);
         let names = go.iter().map(|pod| pod.metadata.full_name());
         let mut left: BTreeSet<_> = names.map(|name| format!("pod/{name}")).collect();

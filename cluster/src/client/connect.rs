@@ -43,7 +43,7 @@ impl Cluster {
         Self::build(config, options.request_timeout)
     }
 
-    /// Connects by a ready configuration: what tests and the webhook have at hand.
+    /// Connects by a ready configuration: what tests have at hand.
     ///
     /// `request_timeout` is `None` for the default, zero for no limit at all.
     pub async fn with_config(
@@ -60,7 +60,8 @@ impl Cluster {
         }
     }
 
-    fn build(
+    /// As [`Cluster::with_config`], without asking for the version.
+    pub fn build(
         mut config: kube::Config,
         request_timeout: Option<Duration>,
     ) -> Result<Self, ConnectError> {

@@ -84,7 +84,7 @@ impl Replacements {
     }
 
     pub(super) fn short(&self) -> Vec<Short> {
-        let workloads = self.workloads.iter().flat_map(Watched::all);
+        let workloads = self.workloads.iter().flat_map(|one| one.known.all());
         let short = workloads.filter_map(|workload| {
             let uid = &workload.metadata.uid;
             let replicas = usize::try_from(workload.spec.replicas.unwrap_or(1)).unwrap_or(0);
@@ -105,7 +105,7 @@ impl Replacements {
     }
 
     fn elsewhere(&self, controller: &Str) -> impl Iterator<Item = &Pod> {
-        self.pods.all().filter(move |pod| {
+        self.pods.known.all().filter(move |pod| {
             let owner = pod.metadata.controller();
             owner.is_some_and(|owner| owner.uid == *controller)
                 && pod.spec.node_name != self.node

@@ -1,32 +1,31 @@
-//! The client for lookups: one live GET each, without a cache.
+//! The client for lookups: one live GET each, but for a scale's, which [`Watched`] answers.
 //!
 //! A cache of all pods would cost more memory than the rest of the process; the rules that need a
-//! lookup are rare (one token per pod and hour, a changed scale), so a live read is cheap and never
-//! stale, but for the lists of a scale.
+//! lookup are rare (one token per pod and hour), so a live read is cheap and never stale.
 //!
-//! This is not [`nodelife_cluster::Cluster`], which falls back to `~/.kube/config` and waits 15 s
-//! for a connection: a lookup has less time than the timeout of a review, and a webhook without
-//! an API server still answers what needs no lookup.
+//! Unlike the plugin it does not fall back to `~/.kube/config`: a webhook without an API server still
+//! answers what needs no lookup.
 
 use std::collections::HashMap;
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use http::header::{HeaderName, HeaderValue};
-use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
+use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use nodelife_admission::{Access, Lookup, LookupResult, MOST_LISTED, MinorVersion};
-use nodelife_cluster::USER_AGENT;
+use nodelife_cluster::request::Call;
+use nodelife_cluster::resource::Resource;
+use nodelife_cluster::{ApiError, ApiResult, Cluster};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+
+use super::watched::Watched;
 
 /// Concurrent lookups, and those of one address: forged reviews leave room for an API server's.
 const LOOKUPS: usize = 32;
@@ -36,9 +35,12 @@ const ROOM_OF_LIST: u32 = 4;
 /// Bytes of an answer.
 const LARGEST: usize = 4 << 20;
 const VERSION: Duration = Duration::from_secs(5);
+const REVIEWS: Resource = Resource::grouped("authorization.k8s.io", "v1", "subjectaccessreviews");
 
 pub(crate) struct LookupClient {
-    client: Option<Client>,
+    cluster: Option<Cluster>,
+    /// From the first scale on.
+    watched: OnceLock<Watched>,
     room: Semaphore,
     peers: Mutex<HashMap<IpAddr, Arc<Semaphore>>>,
 }
@@ -59,14 +61,16 @@ impl LookupClient {
             }
             None => Config::incluster().ok(),
         };
-        let client = config.map(client).transpose()?;
-        if client.is_none() {
+        let cluster = config.map(|config| Cluster::build(config, None));
+        let cluster = cluster.transpose()?;
+        if cluster.is_none() {
             tracing::warn!(
                 "no API server for lookups: requests that need one get 503: evictions, tokens, mirror pods and pod certificates of nodes"
             );
         }
         Ok(Self {
-            client,
+            cluster,
+            watched: OnceLock::new(),
             room: Semaphore::new(LOOKUPS),
             peers: Mutex::default(),
         })
@@ -74,9 +78,10 @@ impl LookupClient {
 
     /// The API server's version; `None` without an API server.
     pub(crate) async fn server_version(&self) -> Option<anyhow::Result<MinorVersion>> {
-        let asked = tokio::time::timeout(VERSION, self.client.as_ref()?.apiserver_version());
+        let asked = tokio::time::timeout(VERSION, self.cluster.as_ref()?.fetch_version());
         Some(asked.await.map_err(anyhow::Error::from).and_then(|answer| {
-            let minor = answer?.minor;
+            let version = answer?.context("reading it is forbidden")?;
+            let minor = version.minor;
             MinorVersion::of_server(&minor)
                 .with_context(|| format!("the minor version is {minor:?}"))
         }))
@@ -96,7 +101,7 @@ impl LookupClient {
         peer: IpAddr,
         deadline: Instant,
     ) -> LookupResult {
-        let Some(client) = &self.client else {
+        let Some(cluster) = &self.cluster else {
             return LookupResult::Failed(
                 "the lookup failed: no API server is configured".to_owned(),
             );
@@ -104,6 +109,17 @@ impl LookupClient {
         let (_, namespace, name) = lookup.object();
         if !namespace.into_iter().chain(name).all(is_path_segment) {
             return LookupResult::Missing;
+        }
+        if let Lookup::List {
+            namespace,
+            listed,
+            cached: true,
+        } = lookup
+        {
+            let watched = self.watched.get_or_init(|| Watched::of(cluster));
+            if let Some(found) = watched.list(*listed, namespace) {
+                return found;
+            }
         }
         let asked = async {
             // The semaphores are never closed. The own one first: who waits there takes nobody's room.
@@ -114,7 +130,7 @@ impl LookupClient {
             };
             let _own = of_peer.acquire_many(room).await;
             let _room = self.room.acquire_many(room).await;
-            ask(client, lookup).await
+            ask(cluster, lookup).await
         };
         match tokio::time::timeout_at(deadline, asked).await {
             Ok(Ok(answer)) => answer,
@@ -124,58 +140,32 @@ impl LookupClient {
     }
 }
 
-fn client(mut config: Config) -> anyhow::Result<Client> {
-    // The API server retries the whole call; a hidden retry here would only outlive it.
-    config.default_retry = false;
-    config.connect_timeout = Some(Duration::from_secs(5));
-    config.headers.push((
-        HeaderName::from_static("user-agent"),
-        HeaderValue::from_static(USER_AGENT),
-    ));
-    Client::try_from(config).context("failed to create the API client")
+/// Asks once: the API server repeats the whole review.
+async fn ask(cluster: &Cluster, lookup: &Lookup) -> ApiResult<LookupResult> {
+    match cluster.call(&call(lookup)?).await {
+        Ok(answer) => Ok(LookupResult::read(lookup, answer.body())),
+        Err(ApiError::NotFound(_)) => Ok(LookupResult::Missing),
+        Err(error) => Err(error),
+    }
 }
 
-async fn ask(client: &Client, lookup: &Lookup) -> anyhow::Result<LookupResult> {
-    let answer = client.send(request(lookup)?).await?;
-    let status = answer.status();
-    let body = Limited::new(answer.into_body(), LARGEST).collect().await;
-    let body = body.map_err(anyhow::Error::from_boxed)?.to_bytes();
-    if status == StatusCode::NOT_FOUND {
-        return Ok(LookupResult::Missing);
+fn call(lookup: &Lookup) -> ApiResult<Call> {
+    if let Lookup::Access(access) = lookup {
+        return Call::create(REVIEWS.all(), &access_review(access));
     }
-    if !status.is_success() {
-        anyhow::bail!("the API server answered {status}");
-    }
-    Ok(LookupResult::read(lookup, &body))
-}
-
-fn request(lookup: &Lookup) -> anyhow::Result<Request<kube::client::Body>> {
     let ((api, kind), namespace, name) = lookup.object();
     let root = if api == "v1" { "api" } else { "apis" };
-    let mut path = format!("/{root}/{api}");
-    if let Some(namespace) = namespace {
-        write!(path, "/namespaces/{}", escape(namespace))?;
-    }
-    write!(path, "/{}s", kind.to_lowercase())?;
-    if let Some(name) = name {
-        write!(path, "/{}", escape(name))?;
-    }
-    match lookup {
+    let namespace = namespace.map(|namespace| format!("/namespaces/{}", escape(namespace)));
+    let name = name.map(|name| format!("/{}", escape(name)));
+    let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+    let kinds = kind.to_lowercase();
+    let call = Call::path(&format!("/{root}/{api}{namespace}/{kinds}s{name}")).with_most(LARGEST);
+    Ok(match lookup {
         // The cache knows no limit.
-        Lookup::List { cached: true, .. } => path.push_str("?resourceVersion=0"),
-        Lookup::List { .. } => write!(path, "?limit={MOST_LISTED}")?,
-        _ => {}
-    }
-    let (method, body) = match lookup {
-        Lookup::Access(access) => (Method::POST, access_review(access)?),
-        _ => (Method::GET, Vec::new()),
-    };
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(http::header::CONTENT_TYPE, "application/json")
-        .body(kube::client::Body::from(body))?;
-    Ok(request)
+        Lookup::List { cached: true, .. } => call.with_query("resourceVersion", "0"),
+        Lookup::List { .. } => call.with_query("limit", MOST_LISTED.to_string()),
+        _ => call,
+    })
 }
 
 /// Whether an object can have this name (apimachinery pkg/api/validation/path/name.go,
@@ -188,8 +178,8 @@ fn escape(name: &str) -> impl Display {
     utf8_percent_encode(name, NON_ALPHANUMERIC)
 }
 
-fn access_review(access: &Access) -> serde_json::Result<Vec<u8>> {
-    serde_json::to_vec(&json!({
+fn access_review(access: &Access) -> Value {
+    json!({
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
         "spec": {
@@ -206,7 +196,7 @@ fn access_review(access: &Access) -> serde_json::Result<Vec<u8>> {
                 "name": access.name,
             },
         },
-    }))
+    })
 }
 
 /// Time for lookups, so that the response is sent before the API server gives up.
@@ -247,7 +237,7 @@ mod tests {
                 namespace: "d".to_owned(),
                 name: name.to_owned(),
             };
-            let uri = request(&lookup).unwrap().uri().to_string();
+            let uri = call(&lookup).unwrap().uri();
             assert_eq!(uri, format!("/api/v1/namespaces/d/pods/{escaped}"));
         }
     }

@@ -14,6 +14,7 @@ mod lookup;
 mod metrics;
 mod shutdown;
 mod tls;
+mod watched;
 
 pub(crate) use accept::{Acceptor, raise_file_limit};
 pub(crate) use client_ca::ClientCa;
