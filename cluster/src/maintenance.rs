@@ -1,6 +1,8 @@
 //! Reads and writes NodeMaintenance objects.
 
-use nodelife_core::node_maintenance::{KIND, MaintenanceSpec, MaintenanceStatus, NodeMaintenance};
+use nodelife_core::node_maintenance::{
+    FINALIZER, KIND, MaintenanceSpec, MaintenanceStatus, NodeMaintenance,
+};
 use nodelife_core::node_marks::FIELD_MANAGER;
 use serde_json::{Value, json};
 
@@ -90,13 +92,12 @@ impl Cluster {
     pub async fn set_maintenance_finalizer(
         &self,
         maintenance: &NodeMaintenance,
-        finalizer: &str,
         present: bool,
     ) -> ApiResult<()> {
         let meta = &maintenance.metadata;
         let others = meta.finalizers.iter().map(|other| &**other);
-        let own = present.then_some(finalizer);
-        let finalizers: Vec<&str> = others.filter(|one| *one != finalizer).chain(own).collect();
+        let own = present.then_some(FINALIZER);
+        let finalizers: Vec<&str> = others.filter(|one| *one != FINALIZER).chain(own).collect();
         let body = json!({"metadata": {
             "uid": meta.uid,
             "resourceVersion": meta.resource_version,

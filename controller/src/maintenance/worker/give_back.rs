@@ -20,9 +20,7 @@ impl Worker {
         if meta.finalizers.iter().any(|one| *one == FINALIZER) {
             return Ok(true);
         }
-        let set = self
-            .cluster
-            .set_maintenance_finalizer(&self.object, FINALIZER, true);
+        let set = self.cluster.set_maintenance_finalizer(&self.object, true);
         match set.await {
             Ok(()) | Err(ApiError::Conflict(_)) => Ok(false),
             Err(error) => Err(error.into()),
@@ -39,11 +37,8 @@ impl Worker {
             return self.blocked_by(wait).await;
         }
         let _turn = self.turn().await;
-        match self
-            .cluster
-            .set_maintenance_finalizer(&self.object, FINALIZER, false)
-            .await
-        {
+        let released = self.cluster.set_maintenance_finalizer(&self.object, false);
+        match released.await {
             Ok(()) | Err(ApiError::NotFound(_)) => Ok(Next::Idle),
             Err(ApiError::Conflict(_)) => Ok(Next::After(SOON)),
             Err(error) => Err(error.into()),

@@ -82,7 +82,7 @@ async fn release(
                 return Ok(DrainStatus::Failed);
             }
         }
-        let released = cluster.set_maintenance_finalizer(&now, FINALIZER, false);
+        let released = cluster.set_maintenance_finalizer(&now, false);
         match released.await {
             // Somebody wrote it meanwhile: perhaps a controller, which took more.
             Err(ApiError::Conflict(_)) => {}
