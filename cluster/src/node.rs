@@ -1,7 +1,5 @@
 //! Patches of nodes, with minimal bodies.
 
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};
 use nodelife_core::node_marks::{ConditionChange, NodeMarks};
 use nodelife_core::object::{Node, Taint};
 use serde_json::{Map, Value, json};
@@ -132,31 +130,20 @@ fn conditions_body(node: &Node, change: &ConditionChange) -> Value {
     })
 }
 
-fn cordon(node: &Node, annotations: &[(String, Option<String>)]) -> Patch {
-    let unschedulable = PointerBuf::from_tokens(["spec", "unschedulable"]);
+fn cordon(node: &Node, annotations: &[(String, Option<String>)]) -> Vec<Value> {
     let annotations = annotations.iter().map(|(key, value)| {
-        let path = PointerBuf::from_tokens(["metadata", "annotations", key]);
-        add(path, json!(value))
+        // As RFC 6901 has it.
+        let key = key.replace('~', "~0").replace('/', "~1");
+        json!({"op": "add", "path": format!("/metadata/annotations/{key}"), "value": value})
     });
     let tests = [
-        test(
-            PointerBuf::from_tokens(["metadata", "uid"]),
-            json!(node.metadata.uid),
-        ),
+        json!({"op": "test", "path": "/metadata/uid", "value": node.metadata.uid}),
         // An absent field is null to the API server's JSON patch.
-        test(unschedulable.clone(), Value::Null),
+        json!({"op": "test", "path": "/spec/unschedulable", "value": null}),
     ];
-    let cordoned = [add(unschedulable, json!(true))];
+    let cordoned = [json!({"op": "add", "path": "/spec/unschedulable", "value": true})];
     let all = tests.into_iter().chain(annotations).chain(cordoned);
-    Patch(all.collect())
-}
-
-fn test(path: PointerBuf, value: Value) -> PatchOperation {
-    PatchOperation::Test(TestOperation { path, value })
-}
-
-fn add(path: PointerBuf, value: Value) -> PatchOperation {
-    PatchOperation::Add(AddOperation { path, value })
+    all.collect()
 }
 
 fn cordoner(node: &Value) -> Option<String> {
