@@ -7,10 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 
-pub(crate) fn encode(
-    metrics: &[Metric],
-    encoder: &mut DescriptorEncoder<'_>,
-) -> Result<(), fmt::Error> {
+pub(crate) fn encode(metrics: &[Metric], encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     for Metric { name, help, series } in metrics {
         match series.as_slice() {
             [(labels, value)] if labels.is_empty() => {

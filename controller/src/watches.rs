@@ -30,7 +30,7 @@ impl Watches {
 }
 
 impl Collector for Watches {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some(states) = self.0.get() else {
             return Ok(());
         };

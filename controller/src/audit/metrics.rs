@@ -45,7 +45,7 @@ impl AuditMetrics {
 }
 
 impl Collector for AuditMetrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let figures = self.lock();
         let Some(figures) = figures.as_ref() else {
             return Ok(());

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use jiff::Timestamp;
 use nodelife_audit::{Selection, all, audit};
 use nodelife_cluster::list::ListFilter;
@@ -17,7 +16,7 @@ use nodelife_core::node_maintenance::GateCondition;
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Source;
 use nodelife_core::text::Str;
-use nodelife_drain::{Gate, GateLines};
+use nodelife_drain::{Gate, GateDecision, GateLines};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -58,12 +57,7 @@ pub(super) struct ConditionGate {
 }
 
 impl Gate for ConditionGate {
-    fn check(
-        &self,
-        node: Str,
-        _drained: bool,
-        lines: GateLines,
-    ) -> BoxFuture<'static, Result<(), String>> {
+    fn check(&self, node: Str, _drained: bool, lines: GateLines) -> GateDecision {
         let (cluster, wanted) = (self.cluster.clone(), self.condition.clone());
         let end = Instant::now() + self.time.left(&node, cluster.clock().now());
         let begun = self.time.times(&node).map(|(begun, _)| begun);
@@ -157,12 +151,7 @@ pub(super) struct AuditGate {
 }
 
 impl Gate for AuditGate {
-    fn check(
-        &self,
-        node: Str,
-        _drained: bool,
-        lines: GateLines,
-    ) -> BoxFuture<'static, Result<(), String>> {
+    fn check(&self, node: Str, _drained: bool, lines: GateLines) -> GateDecision {
         let cluster = self.cluster.clone();
         let end = Instant::now() + self.time.left(&node, cluster.clock().now());
         let mut audit = self.audit.clone();

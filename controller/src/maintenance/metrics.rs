@@ -22,7 +22,7 @@ impl MaintenanceMetrics {
 }
 
 impl Collector for MaintenanceMetrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (mut states, mut blocked, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
         for one in self.served().values() {
             let one = one.borrow();
