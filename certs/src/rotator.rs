@@ -146,21 +146,14 @@ impl Rotator {
             name: self.store.names.lease.clone(),
         };
         let mut lock = LeaseLock::new(self.cluster.clone(), &lease, identity, LEASE_DURATION);
-        loop {
-            let again = tokio::select! {
-                biased;
-                () = cancel.cancelled() => break,
-                again = self.turn(&mut lock, &status) => again,
-            };
-            if again {
-                continue;
+        let turns = async {
+            loop {
+                if !self.turn(&mut lock, &status).await {
+                    tokio::time::sleep(interval).await;
+                }
             }
-            tokio::select! {
-                biased;
-                () = cancel.cancelled() => break,
-                () = tokio::time::sleep(interval) => {}
-            }
-        }
+        };
+        cancel.run_until_cancelled(turns).await;
         if let Err(error) = lock.release().await {
             tracing::warn!(error = %with_causes(&error), "failed to release the Lease");
         }

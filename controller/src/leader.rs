@@ -75,11 +75,6 @@ pub struct Election {
     status: LeaderStatus,
 }
 
-enum End {
-    Lost,
-    Cancelled,
-}
-
 impl Election {
     /// `identity` has to differ between replicas; `shared` is the Lease of all installations, if that is another.
     pub fn new(
@@ -105,15 +100,15 @@ impl Election {
 
     /// Competes for the Lease, and runs `parts` in each term, until `cancel`; then releases it.
     pub async fn run(mut self, parts: &Parts, cancel: &CancellationToken) {
-        while self.acquire(cancel).await {
+        while cancel.run_until_cancelled(self.acquire()).await.is_some() {
             tracing::info!(identity = self.lock.identity(), "started leading");
             self.status.set(true);
-            let end = self.lead(parts, cancel).await;
+            let is_lost = self.lead(parts, cancel).await;
             self.status.set(false);
-            match end {
-                End::Lost => tracing::warn!("stopped leading: the Lease was not renewed in time"),
-                End::Cancelled => break,
+            if !is_lost {
+                break;
             }
+            tracing::warn!("stopped leading: the Lease was not renewed in time");
         }
         match timeout(RELEASE_LIMIT, self.release()).await {
             Ok(Ok(())) => {}
@@ -159,18 +154,12 @@ impl Election {
         self.times.retry_period * 2
     }
 
-    /// Waits until this replica holds the Lease; `false` if `cancel` came first.
-    async fn acquire(&mut self, cancel: &CancellationToken) -> bool {
+    /// Waits until this replica holds the Lease.
+    async fn acquire(&mut self) {
         let mut is_told = false;
         loop {
-            let attempt = timeout(self.attempt_limit(), self.hold());
-            let attempt = tokio::select! {
-                biased;
-                () = cancel.cancelled() => return false,
-                attempt = attempt => attempt,
-            };
-            match attempt {
-                Ok(Ok(true)) => return true,
+            match timeout(self.attempt_limit(), self.hold()).await {
+                Ok(Ok(true)) => return,
                 Ok(Ok(false)) => {
                     let waits = self.lock.renewed_at().is_some();
                     if waits && !std::mem::replace(&mut is_told, true) {
@@ -180,16 +169,13 @@ impl Election {
                 Ok(Err(error)) => tracing::warn!(%error, "failed to acquire the Lease, retrying"),
                 Err(_elapsed) => tracing::warn!("failed to acquire the Lease in time, retrying"),
             }
-            tokio::select! {
-                biased;
-                () = cancel.cancelled() => return false,
-                () = tokio::time::sleep(self.times.retry_period) => {}
-            }
+            tokio::time::sleep(self.times.retry_period).await;
         }
     }
 
-    /// Runs the parts and renews the Lease until it is lost or `cancel` comes; then no part runs any more.
-    async fn lead(&mut self, parts: &Parts, cancel: &CancellationToken) -> End {
+    /// Runs the parts and renews the Lease until it is lost or `cancel` comes; whether it was lost. No
+    /// part runs any more then.
+    async fn lead(&mut self, parts: &Parts, cancel: &CancellationToken) -> bool {
         let term = Term {
             cluster: self.cluster.clone(),
             cancel: CancellationToken::new(),
@@ -199,18 +185,14 @@ impl Election {
         for part in parts {
             tasks.spawn(keep_running(Arc::clone(part), term.clone()));
         }
-        let end = tokio::select! {
-            biased;
-            () = cancel.cancelled() => End::Cancelled,
-            () = self.renew() => End::Lost,
-        };
+        let lost = cancel.run_until_cancelled(self.renew()).await;
         term.cancel.cancel();
         let all = async { while tasks.join_next().await.is_some() {} };
         if timeout(STOP_LIMIT, all).await.is_err() {
             tracing::warn!("a part did not stop by itself");
         }
         tasks.shutdown().await;
-        end
+        lost.is_some()
     }
 
     async fn renew(&mut self) {

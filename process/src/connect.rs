@@ -12,23 +12,18 @@ pub async fn connect(
     interval: Duration,
     cancel: &CancellationToken,
 ) -> Option<Cluster> {
-    loop {
-        let error = tokio::select! {
-            biased;
-            () = cancel.cancelled() => return None,
-            connected = Cluster::connect(options) => match connected {
+    let connected = async {
+        loop {
+            match Cluster::connect(options).await {
                 Ok(cluster) => return Some(cluster),
-                Err(error) => error,
-            },
-        };
-        if let ConnectError::Kubeconfig { .. } = error {
-            tracing::error!(%error, "no usable cluster");
-            return None;
+                Err(error @ ConnectError::Kubeconfig { .. }) => {
+                    tracing::error!(%error, "no usable cluster");
+                    return None;
+                }
+                Err(error) => tracing::warn!(%error, "failed to connect, retrying"),
+            }
+            tokio::time::sleep(interval).await;
         }
-        tracing::warn!(%error, "failed to connect, retrying");
-        tokio::select! {
-            () = cancel.cancelled() => return None,
-            () = tokio::time::sleep(interval) => {}
-        }
-    }
+    };
+    cancel.run_until_cancelled(connected).await.flatten()
 }
