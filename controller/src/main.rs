@@ -1,10 +1,10 @@
 //! `nodelife-controller`: what goes on in the cluster without a terminal.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use nodelife_controller::{Arguments, run};
+use nodelife_process::exit_code;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -13,14 +13,7 @@ fn main() -> ExitCode {
     // One provider for the whole program; with a second one in the tree, rustls would panic.
     let _ = rustls::crypto::ring::default_provider().install_default();
     refuse_huge_pages();
-    match run(Arguments::parse()) {
-        Ok(code) => code,
-        Err(error) => {
-            // Nothing can be reported if stderr is closed.
-            let _ = writeln!(std::io::stderr(), "error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(run(Arguments::parse()))
 }
 
 /// A huge page is resident as a whole, however little of it is used: with them an audit of a large

@@ -9,6 +9,8 @@ mod listen;
 mod logging;
 mod signals;
 
+use std::io::Write as _;
+use std::process::ExitCode;
 use std::time::Duration;
 
 pub use connect::connect;
@@ -21,3 +23,12 @@ pub use signals::ShutdownSignals;
 
 /// Pause after a failed accept, for example without free file descriptors.
 pub const EXHAUSTED: Duration = Duration::from_millis(100);
+
+/// What a program exits with. An error is told on stderr.
+pub fn exit_code(ended: anyhow::Result<ExitCode>) -> ExitCode {
+    ended.unwrap_or_else(|error| {
+        // Nothing can be reported if stderr is closed.
+        let _ = writeln!(std::io::stderr(), "error: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -5,10 +5,10 @@ mod export;
 mod review;
 mod serve;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use nodelife_process::exit_code;
 
 /// The admission webhook of nodelife.
 #[derive(Debug, Parser)]
@@ -32,18 +32,10 @@ enum Command {
 
 /// Runs the command: 0 done, 1 failed, 130 interrupted; clap exits with 2 for wrong usage.
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
-    let done = match arguments.command {
+    exit_code(match arguments.command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Certs(arguments) => certs::run(*arguments),
         Command::Review(arguments) => review::run(arguments),
         Command::Export(arguments) => export::run(arguments),
-    };
-    match done {
-        Ok(code) => code,
-        Err(error) => {
-            // Nothing can be reported if stderr is closed.
-            let _ = writeln!(std::io::stderr(), "error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    })
 }
