@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::Result;
 use jiff::Timestamp;
 use nodelife_core::node_maintenance::{MaintenanceStatus, NodeState, NodeStatus, condition};
 use nodelife_core::text::Str;
@@ -27,11 +28,7 @@ fn pause_after(write: Duration) -> Duration {
 
 impl Worker {
     /// Runs the drain, and writes how far it has come, until it ends or the object is deleted.
-    pub(super) async fn carry_out(
-        &mut self,
-        drain: Box<Drain>,
-        told: Told,
-    ) -> anyhow::Result<Next> {
+    pub(super) async fn carry_out(&mut self, drain: Box<Drain>, told: Told) -> Result<Next> {
         let Told {
             mut reporter,
             limits,
@@ -113,7 +110,7 @@ impl Worker {
         ended: DrainStatus,
         last: &View,
         reporter: &StatusReporter,
-    ) -> anyhow::Result<Next> {
+    ) -> Result<Next> {
         if !last.ended {
             let reason = match ended {
                 DrainStatus::Refused => "NodeLocked",

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use anyhow::Result;
 use nodelife_core::node_maintenance::{
     MAX_WORKLOADS, MaintenanceStatus, NodeState, PlanStatus, condition,
 };
@@ -36,7 +37,7 @@ fn entry(pod: &RescuedPod) -> Str {
 
 impl Worker {
     /// Proves that its node is dead, waits for the approval, and moves its pods and volumes.
-    pub(super) async fn rescue(&mut self, end: Option<Instant>) -> anyhow::Result<Next> {
+    pub(super) async fn rescue(&mut self, end: Option<Instant>) -> Result<Next> {
         let mut status = self.object.status.clone();
         let name = self.object.spec.nodes.first().cloned().unwrap_or_default();
         let rescue = Rescue::look(&self.cluster, &name).await?;
@@ -117,11 +118,7 @@ impl Worker {
         text
     }
 
-    async fn run_rescue(
-        &mut self,
-        mut rescue: Rescue,
-        end: Option<Instant>,
-    ) -> anyhow::Result<Next> {
+    async fn run_rescue(&mut self, mut rescue: Rescue, end: Option<Instant>) -> Result<Next> {
         let identity = self.identity();
         let (sender, mut told) = watch::channel(String::new());
         let mut reporter = Told(self.object.metadata.name.clone(), sender);
@@ -160,7 +157,7 @@ impl Worker {
         self.rescued(ended, &last).await
     }
 
-    async fn rescued(&mut self, ended: DrainStatus, text: &str) -> anyhow::Result<Next> {
+    async fn rescued(&mut self, ended: DrainStatus, text: &str) -> Result<Next> {
         let now = whole_second(self.cluster.clock().now());
         let drained = (ended == DrainStatus::Done).then_some(NodeState::Drained);
         let mut status = self.object.status.clone();
