@@ -41,7 +41,7 @@ pub(super) struct Reservations {
 pub(super) struct Known {
     pub(super) nodes: Nodes,
     /// The locks of all drains, by the name of the Lease; none before the first list.
-    locks: BTreeMap<Str, Lock>,
+    pub(super) locks: BTreeMap<Str, Lock>,
     /// By UID.
     taken: BTreeMap<Str, Taken>,
     /// The part of the shared limits that the drain of each one uses.
@@ -149,10 +149,6 @@ impl Reservations {
 }
 
 impl Known {
-    pub(super) fn lock(&self, name: &str) -> Option<&Lock> {
-        self.locks.get(name)
-    }
-
     /// The lock of another drain, which is alive, on a node; `own`: the name of the own lock.
     pub(super) fn held_by_other(&self, node: &Str, own: &str, now: Timestamp) -> Option<&Lock> {
         let mut others = self.locks.values().filter(|lock| *lock.name != *own);

@@ -81,12 +81,7 @@ impl Worker {
         if let Some(wait) = self.know_nodes().await {
             return Ok(Some(wait));
         }
-        let blocker = {
-            let known = self.reservation.reservations.known();
-            let now = self.cluster.clock().now();
-            self.check(true).blocker(&known, now)
-        };
-        match blocker {
+        match self.blocked(true).0 {
             // A terminal drain at work on one of them; those that fail are tried again with it.
             Some(blocker) if blocker.held == left.0.len() => Ok(Some(blocker.wait)),
             _ => Err(not_given_back(&left)),
@@ -97,7 +92,7 @@ impl Worker {
     pub(super) async fn stop_work(&mut self) -> anyhow::Result<()> {
         let name = self.identity().lease;
         let reservations = &self.reservation.reservations;
-        if reservations.known().lock(&name).is_none() {
+        if !reservations.known().locks.contains_key(&name) {
             return Ok(());
         }
         let nodes = self.object.status.nodes.iter();

@@ -355,9 +355,9 @@ impl Worker {
         self.drain(request).await
     }
 
-    /// What is in its way now, and the nodes that are left to drain.
-    fn blocked(&self) -> (Option<Blocker>, Vec<Str>) {
-        let check = self.check(false);
+    /// What is in its way now, and the nodes that are left to drain, or to give back if it `ends`.
+    fn blocked(&self, ends: bool) -> (Option<Blocker>, Vec<Str>) {
+        let check = self.check(ends);
         let known = self.reservation.reservations.known();
         let now = self.cluster.clock().now();
         (check.blocker(&known, now), check.wanted(&known, now))
@@ -376,10 +376,10 @@ impl Worker {
         if let Some(wait) = self.know_nodes().await {
             return self.blocked_by(wait).await;
         }
-        self.waits &= self.blocked().0.is_some();
+        self.waits &= self.blocked(false).0.is_some();
         self.note_named_nodes().await?;
         self.note_deleted_nodes().await?;
-        let (blocker, wanted) = self.blocked();
+        let (blocker, wanted) = self.blocked(false);
         if let Some(blocker) = blocker {
             return self.blocked_by(blocker.wait).await;
         }

@@ -123,13 +123,6 @@ pub(super) fn note_refused(status: &mut MaintenanceStatus, nodes: &BTreeMap<Str,
     }
 }
 
-/// The sentence about nodes that are refused.
-pub(super) fn refusals(nodes: &BTreeMap<Str, String>) -> String {
-    const SHOWN: usize = 3;
-    let nodes = nodes.iter().map(|(node, why)| format!("{node}: {why}"));
-    format!("refused: {}", format::first(SHOWN, nodes))
-}
-
 /// What nodes that an earlier process has ended make of the result, and why.
 pub(super) fn not_drained(status: &MaintenanceStatus) -> Option<(DrainStatus, String)> {
     let mut ended = DrainStatus::Done;

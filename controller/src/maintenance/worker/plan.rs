@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use nodelife_core::format;
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainRequest, NodeSelection, Prepared, prepare};
 use tokio::sync::{mpsc, watch};
@@ -13,7 +14,6 @@ use super::super::reporter::{StatusReporter, View};
 use super::super::reservations::Limits;
 use super::Worker;
 use super::journal::{Begins, StatusJournal, earlier};
-use super::nodes::refusals;
 
 /// For so long a plan may wait for its lists: watches may end before they have shown anything.
 const PLAN_TIMEOUT: Duration = Duration::from_mins(2);
@@ -81,7 +81,11 @@ impl Told {
     /// The sentence about what is not planned.
     pub(super) fn why_refused(&self, refused: &Prepared) -> String {
         match refused {
-            Prepared::Refused { nodes, .. } if !nodes.is_empty() => refusals(nodes),
+            Prepared::Refused { nodes, .. } if !nodes.is_empty() => {
+                const SHOWN: usize = 3;
+                let nodes = nodes.iter().map(|(node, why)| format!("{node}: {why}"));
+                format!("refused: {}", format::first(SHOWN, nodes))
+            }
             _ => self.reporter.last.clone(),
         }
     }
