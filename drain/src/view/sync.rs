@@ -9,6 +9,9 @@ use nodelife_drain_plan::DrainEvent;
 use super::ClusterView;
 use super::watches::{WatchEvent, Watches};
 
+/// How long the first sight of something may take, as long as a read is tried again: `Cluster::read`.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
+
 impl ClusterView {
     /// Waits for the first list of each watch; `places`: of how many the pods are listed.
     pub(super) async fn wait_for_lists(
@@ -16,7 +19,7 @@ impl ClusterView {
         watches: &mut Watches,
         places: usize,
     ) -> anyhow::Result<()> {
-        let deadline = SyncDeadline::new();
+        let deadline = Instant::now() + SYNC_TIMEOUT;
         let mut budgets_seen = false;
         while !budgets_seen || self.pods.len() < places {
             match watches.next().await {
@@ -28,7 +31,7 @@ impl ClusterView {
                 // Nodes are watched later.
                 Some(WatchEvent::NodesForbidden(_)) => {}
                 // The watch tries again by itself.
-                Some(WatchEvent::Failed { error, .. }) if deadline.tolerates(&error) => {}
+                Some(WatchEvent::Failed { error, .. }) if may_pass(&error, deadline) => {}
                 // Nothing was done yet, so nothing is lost by ending here.
                 Some(WatchEvent::Failed { error, .. }) => return Err(error.into()),
                 None => anyhow::bail!("failed to watch the cluster"),
@@ -85,7 +88,7 @@ impl ClusterView {
         watches: &mut Watches,
         wanted: WorkloadKind,
     ) -> anyhow::Result<ApiResult<()>> {
-        let deadline = SyncDeadline::new();
+        let deadline = Instant::now() + SYNC_TIMEOUT;
         loop {
             match watches.next().await {
                 Some(WatchEvent::Event(event)) => {
@@ -97,7 +100,7 @@ impl ClusterView {
                     }
                 }
                 Some(WatchEvent::BudgetsForbidden(error)) => self.budgets_unreadable(&error),
-                Some(WatchEvent::Failed { error, .. }) if deadline.tolerates(&error) => {}
+                Some(WatchEvent::Failed { error, .. }) if may_pass(&error, deadline) => {}
                 Some(WatchEvent::Failed { what, error, .. }) if what == format!("{wanted}s") => {
                     return Ok(Err(error));
                 }
@@ -121,16 +124,7 @@ impl ClusterView {
     }
 }
 
-/// How long the first sight of something may be overdue.
-struct SyncDeadline(Instant);
-
-impl SyncDeadline {
-    /// As long as a read is tried again: `Cluster::read`.
-    fn new() -> Self {
-        Self(Instant::now() + Duration::from_secs(30))
-    }
-
-    fn tolerates(&self, error: &ApiError) -> bool {
-        error.is_transient() && Instant::now() < self.0
-    }
+/// Whether an error is waited out until the first sight of something is overdue.
+fn may_pass(error: &ApiError, deadline: Instant) -> bool {
+    error.is_transient() && Instant::now() < deadline
 }
