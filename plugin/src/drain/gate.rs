@@ -7,7 +7,7 @@ use std::time::Duration;
 use nodelife_core::text::Str;
 use nodelife_drain::{Gate, GateDecision, GateLines};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
 /// How long the last lines are waited for after the command: what it started may hold its output.
 const LAST_LINES: Duration = Duration::from_secs(1);
@@ -53,7 +53,7 @@ async fn run(text: &str, node: &str, drained: bool, lines: &GateLines) -> Result
         .spawn()
         .map_err(|error| format!("it could not be started: {error}"))?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let mut group = Group::of(&child);
+    let mut group = Group(child.id());
     let mut read = pin!(async { tokio::join!(forward(stdout, lines), forward(stderr, lines)) });
     let mut open = true;
     let status = loop {
@@ -62,7 +62,7 @@ async fn run(text: &str, node: &str, drained: bool, lines: &GateLines) -> Result
             _ = &mut read, if open => open = false,
         }
     };
-    group.ended();
+    group.0 = None;
     if open {
         let _ = tokio::time::timeout(LAST_LINES, read).await;
     }
@@ -101,18 +101,8 @@ fn shell(text: &str) -> Command {
     command
 }
 
-/// The process group of a command. Killed if this is dropped before the command has ended.
+/// The process group of a command, none once that has ended. Killed if this is dropped before.
 struct Group(Option<u32>);
-
-impl Group {
-    fn of(child: &Child) -> Self {
-        Self(child.id())
-    }
-
-    fn ended(&mut self) {
-        self.0 = None;
-    }
-}
 
 impl Drop for Group {
     fn drop(&mut self) {

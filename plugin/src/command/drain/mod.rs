@@ -41,7 +41,10 @@ pub(crate) async fn run(args: DrainArgs, cluster: &ClusterArgs, printer: &mut Pr
         return offline::plan(&args, printer);
     }
     let request = request(&args, args.run.end());
-    let ended = Box::pin(drain(&args, &request, cluster, printer)).await;
+    let begin = Box::pin(begin(&args, &request, cluster, printer));
+    let ready = begun(begin, request.end).await;
+    let ended = run_to_end(ready, args.events.is_some(), args.run.output, printer);
+    let ended = Box::pin(ended).await;
     if let Some(format) = args.run.output.filter(|_| !printer.has_document) {
         let error = ended.as_ref().err().map(|error| format!("{error:#}"));
         let nodes = request.nodes.names().to_vec();
@@ -52,17 +55,6 @@ pub(crate) async fn run(args: DrainArgs, cluster: &ClusterArgs, printer: &mut Pr
         Line::of_end(&ended, Timestamp::now()).print(printer)?;
     }
     ended
-}
-
-async fn drain(
-    args: &DrainArgs,
-    request: &DrainRequest,
-    cluster: &ClusterArgs,
-    printer: &mut Printer,
-) -> Exit {
-    let begin = Box::pin(begin(args, request, cluster, printer));
-    let ready = begun(begin, request.end).await;
-    run_to_end(ready, args.events.is_some(), args.run.output, printer).await
 }
 
 /// What is left to do, unless it ended already.
