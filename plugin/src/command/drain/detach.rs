@@ -14,7 +14,7 @@ use crate::cli::ClusterArgs;
 use crate::cli::drain::{DrainArgs, DryRun, RunArgs};
 use crate::command::maintenance::warn_without_controller;
 use crate::command::{connect, input};
-use crate::exit::{ExitStatus, UsageError};
+use crate::exit::{Exit, ExitStatus, UsageError};
 use crate::output::Printer;
 
 pub(crate) const NOT_INSTALLED: &str = "the cluster has no NodeMaintenance: install \
@@ -26,7 +26,7 @@ pub(super) async fn detach(
     name: &str,
     cluster: &ClusterArgs,
     printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+) -> Exit {
     if args.gate.is_some() {
         let text = "--gate runs a command on this machine, which excludes --detach: set \
                     spec.gate.nodeCondition of a NodeMaintenance instead";

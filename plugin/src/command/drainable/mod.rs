@@ -5,7 +5,7 @@ mod table;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use anyhow::bail;
+use anyhow::{Result, bail};
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
 use nodelife_core::object::Node;
@@ -88,11 +88,7 @@ pub(super) async fn answers(
     answers.map(|node| (node.name, node.answer)).collect()
 }
 
-fn print(
-    report: &DrainableReport,
-    args: &DrainableArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
+fn print(report: &DrainableReport, args: &DrainableArgs, printer: &mut Printer) -> Result<()> {
     if printer.document(KIND, report, &args.output)? {
         return Ok(());
     }

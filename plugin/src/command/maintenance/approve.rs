@@ -5,15 +5,11 @@ use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::node_maintenance::{NodeMaintenance, PlanStatus};
 
 use super::{ApproveArgs, describe, object};
-use crate::exit::ExitStatus;
+use crate::exit::{Exit, ExitStatus};
 use crate::output::Printer;
 
 /// Prints the plan, and approves this one and no other.
-pub(super) async fn approve(
-    cluster: &Cluster,
-    args: &ApproveArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(super) async fn approve(cluster: &Cluster, args: &ApproveArgs, printer: &mut Printer) -> Exit {
     let name = args.name.name();
     let found = object::get(cluster, name).await?;
     let digest = &waiting(&found, args.digest.as_deref())?.digest;

@@ -10,7 +10,7 @@ use nodelife_drain::{DrainIdentity, DrainStatus, TakeOff, give_back};
 
 use super::object::get;
 use super::{CancelArgs, watch};
-use crate::exit::ExitStatus;
+use crate::exit::{Exit, ExitStatus};
 use crate::output::Printer;
 
 /// How long a controller may take before it is said what to do without one: another replica leads
@@ -18,11 +18,7 @@ use crate::output::Printer;
 const PATIENCE: Duration = Duration::from_secs(25);
 
 /// Deletes it, and waits until it is gone: its finalizer goes when the nodes are uncordoned.
-pub(super) async fn cancel(
-    cluster: &Cluster,
-    args: &CancelArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(super) async fn cancel(cluster: &Cluster, args: &CancelArgs, printer: &mut Printer) -> Exit {
     let name = args.name.name();
     let found = get(cluster, name).await?;
     match cluster.delete_maintenance(&found).await {

@@ -14,7 +14,7 @@ use nodelife_drain::DrainSettings;
 
 use crate::cli::ClusterArgs;
 use crate::command::connect;
-use crate::exit::ExitStatus;
+use crate::exit::{Exit, ExitStatus};
 use crate::output::{Cell, Printer, Table};
 pub(super) use object::warn_without_controller;
 use object::{get, progress};
@@ -116,11 +116,7 @@ impl NameArgs {
     }
 }
 
-pub(crate) async fn run(
-    args: MaintenanceArgs,
-    flags: &ClusterArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(crate) async fn run(args: MaintenanceArgs, flags: &ClusterArgs, printer: &mut Printer) -> Exit {
     let cluster = connect::connect(flags, printer).await?;
     match args.command {
         MaintenanceCommand::List => list(&cluster, printer).await,
@@ -137,7 +133,7 @@ pub(crate) async fn run(
     }
 }
 
-async fn list(cluster: &Cluster, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
+async fn list(cluster: &Cluster, printer: &mut Printer) -> Exit {
     let listed = object::list(cluster).await?;
     if listed.is_empty() {
         printer.note("no NodeMaintenance found");

@@ -11,15 +11,11 @@ use nodelife_core::text::Str;
 use nodelife_drain::DrainStatus;
 
 use super::object::{get, warn_without_controller, why};
-use crate::exit::ExitStatus;
+use crate::exit::Exit;
 use crate::output::Printer;
 
 /// Follows a maintenance to its end, or until it is refused; the exit status is that of the drain.
-pub(super) async fn watch(
-    cluster: &Cluster,
-    name: &str,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
+pub(super) async fn watch(cluster: &Cluster, name: &str, printer: &mut Printer) -> Exit {
     let first = get(cluster, name).await?;
     let mut watch = follow(cluster, name);
     let mut seen = Seen::default();
