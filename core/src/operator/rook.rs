@@ -101,10 +101,6 @@ struct DeploymentStatus {
 }
 
 impl Deployment {
-    fn is_down(&self) -> bool {
-        self.status.ready_replicas < 1
-    }
-
     fn app(&self) -> Option<&Str> {
         self.metadata.labels.get("app")
     }
@@ -177,7 +173,7 @@ impl Ceph {
         self.deployments.iter().filter(move |deployment| {
             deployment.metadata.namespace == pod.metadata.namespace
                 && deployment.app().is_some_and(|known| known == app)
-                && deployment.is_down()
+                && deployment.status.ready_replicas < 1
         })
     }
 
