@@ -1,6 +1,7 @@
 //! Groups findings that say the same about several objects.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use foldhash::HashMap;
@@ -142,11 +143,9 @@ impl<'a> NodePools<'a> {
             .into_iter()
             .flat_map(|findings| self.by_pool(findings));
         let mut groups: Vec<_> = alike.flat_map(|part| self.groups(part)).collect();
-        groups.sort_by(|a, b| {
-            let severity = b.first.severity.cmp(&a.first.severity);
-            severity
-                .then_with(|| a.first.rule.cmp(&b.first.rule))
-                .then_with(|| b.findings.len().cmp(&a.findings.len()))
+        groups.sort_by_key(|group| {
+            let (first, size) = (group.first, group.findings.len());
+            (Reverse(first.severity), &first.rule, Reverse(size))
         });
         groups
     }
@@ -163,21 +162,16 @@ impl<'a> NodePools<'a> {
         if of_pools.len() > FEW_POOLS || pools.is_some() && !differ(&findings) {
             let mut pools = pools.unwrap_or_default();
             pools.sort_by(|a, b| natural::compare(a, b));
-            return vec![Part { pools, findings }];
+            return vec![(pools, findings)];
         }
-        let parts = of_pools.into_iter().map(|(pool, findings)| Part {
-            pools: pool.into_iter().collect(),
-            findings,
-        });
-        parts.collect()
+        let parts = of_pools.into_iter();
+        parts
+            .map(|(pool, findings)| (Vec::from_iter(pool), findings))
+            .collect()
     }
 
     /// A group of all, or of each if there are few and they differ.
-    fn groups(&self, part: Part<'a>) -> Vec<FindingGroup<'a>> {
-        let Part {
-            pools,
-            mut findings,
-        } = part;
+    fn groups(&self, (pools, mut findings): Part<'a>) -> Vec<FindingGroup<'a>> {
         findings.sort_by(|a, b| a.subject.cmp(&b.subject));
         let Some(first) = findings.first().copied() else {
             return Vec::new();
@@ -233,10 +227,8 @@ struct Key<'a> {
     apart: Vec<&'a str>,
 }
 
-struct Part<'a> {
-    pools: Vec<&'a str>,
-    findings: Vec<&'a Finding>,
-}
+/// Pools, and the findings about their nodes.
+type Part<'a> = (Vec<&'a str>, Vec<&'a Finding>);
 
 fn facts(finding: &Finding) -> impl Iterator<Item = (&str, &Fact)> {
     let keys = keys(&finding.template);

@@ -149,16 +149,11 @@ fn not_starting<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuil
         return None;
     }
     let pods = context.pods_on(&node.metadata.name);
-    let mut waiting = Vec::new();
-    let mut oldest: Option<Timestamp> = None;
-    for pod in pods.iter().copied() {
-        let since = without_sandbox_since(pod);
-        if let Some(since) = since.filter(|since| context.seconds_since(*since) > SETTLED) {
-            oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
-            waiting.push(pod);
-        }
-    }
-    let oldest = oldest?;
+    let (waiting, since): (Vec<&Pod>, Vec<_>) = (pods.iter().copied())
+        .filter_map(|pod| Some((pod, without_sandbox_since(pod)?)))
+        .filter(|(_, since)| context.seconds_since(*since) > SETTLED)
+        .unzip();
+    let oldest = since.into_iter().min()?;
     let started = |pod: &&Pod| {
         pod.status.start_time >= Some(oldest)
             && matches!(&*pod.status.phase, "Running" | "Succeeded")
