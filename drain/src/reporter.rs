@@ -78,7 +78,7 @@ pub struct Progress<'a> {
 impl Progress<'_> {
     /// What the scheduler says of a pod that the budget lacks which blocks this one.
     pub fn unscheduled(&self, blocked: &Tracked) -> Option<&str> {
-        let (budget, refusal) = blocked.budget_refusal()?;
+        let (budget, refusal) = blocked.state.blocked()?.budget()?;
         let (then, words) = self.unscheduled.get(budget)?;
         (then == refusal).then_some(words)
     }

@@ -192,7 +192,7 @@ impl DrainMachine {
     }
 }
 
-fn is_budget(block: &BlockReason) -> bool {
+pub(super) fn is_budget(block: &BlockReason) -> bool {
     matches!(
         block,
         BlockReason::Budget { .. } | BlockReason::SeveralBudgets(_)

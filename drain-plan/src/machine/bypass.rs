@@ -47,7 +47,7 @@ impl DrainMachine {
         let refused = match decide(&tracked.pod, &self.store.budgets) {
             EvictionDecision::Refused { budget: by, .. } => by == *budget,
             // The server has named it.
-            EvictionDecision::BudgetsUnreadable => blocked.unreadable_budget().is_some(),
+            EvictionDecision::BudgetsUnreadable => blocked.is_by_unreadable_budget(),
             _ => false,
         };
         let goes = |other: &Tracked| {

@@ -3,10 +3,11 @@
 use jiff::Timestamp;
 
 use super::DrainMachine;
+use super::advance::is_budget;
 use super::event::Effect;
 use super::replicas::CountReader;
 use super::retry::Attempt;
-use super::state::{BlockReason, Blocked, PodState, Tracked, Unevictable};
+use super::state::{BlockReason, PodState, Tracked, Unevictable};
 use crate::inventory::inspect;
 use crate::options::{self, Tier};
 use crate::verdict::{Impossible, PodVerdict};
@@ -237,7 +238,7 @@ impl DrainMachine {
             .filter(|other| other.pod.metadata.uid != tracked.pod.metadata.uid)
             .filter(|other| uid(other).as_ref() == Some(&controller))
             .filter_map(|other| other.state.blocked())
-            .filter(|blocked| blocked.unreadable_budget().is_some())
+            .filter(|blocked| blocked.is_by_unreadable_budget())
             .max_by_key(|blocked| blocked.since)
             .is_some_and(|last| self.now < last.retry_at)
     }
@@ -404,15 +405,8 @@ impl DrainMachine {
     }
 
     fn may_be_overtaken(&self, state: &PodState) -> bool {
+        let block = state.blocked().map(|blocked| &blocked.block);
         self.settings.by_priority
-            && matches!(
-                state,
-                PodState::Blocked(Blocked {
-                    block: BlockReason::Budget { .. }
-                        | BlockReason::Implicit { .. }
-                        | BlockReason::SeveralBudgets(_),
-                    ..
-                })
-            )
+            && block.is_some_and(|by| is_budget(by) || matches!(by, BlockReason::Implicit { .. }))
     }
 }

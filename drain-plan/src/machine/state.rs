@@ -108,13 +108,17 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    pub fn unreadable_budget(&self) -> Option<&BudgetKey> {
+    pub fn budget(&self) -> Option<(&BudgetKey, &BudgetRefusal)> {
         match &self.block {
-            BlockReason::Budget { budget, refusal } => {
-                matches!(refusal, BudgetRefusal::BudgetsUnreadable(_)).then_some(budget)
-            }
+            BlockReason::Budget { budget, refusal } => Some((budget, refusal)),
             _ => None,
         }
+    }
+
+    /// Whether a budget blocks it that may not be read.
+    pub fn is_by_unreadable_budget(&self) -> bool {
+        let budget = self.budget();
+        budget.is_some_and(|(_, by)| matches!(by, BudgetRefusal::BudgetsUnreadable(_)))
     }
 }
 
@@ -354,17 +358,7 @@ impl Tracked {
 
     pub fn budget_block(&self) -> Option<(&Blocked, &BudgetKey)> {
         let blocked = self.state.blocked()?;
-        match &blocked.block {
-            BlockReason::Budget { budget, .. } => Some((blocked, budget)),
-            _ => None,
-        }
-    }
-
-    pub fn budget_refusal(&self) -> Option<(&BudgetKey, &BudgetRefusal)> {
-        match &self.budget_block()?.0.block {
-            BlockReason::Budget { budget, refusal } => Some((budget, refusal)),
-            _ => None,
-        }
+        Some((blocked, blocked.budget()?.0))
     }
 
     pub fn budget(&self) -> Option<String> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::ApiError;
 use nodelife_core::format::{count, join};
-use nodelife_drain_plan::{DrainEvent, Tracked};
+use nodelife_drain_plan::DrainEvent;
 
 use super::Executor;
 use super::blocked::Listed;
@@ -50,7 +50,7 @@ impl Executor<'_> {
                 .record(node, EventReason::BLOCKED, &about, &text);
             // Which pods a budget counts that is not seen is not known.
             if let Some((blocked, budget)) = tracked.budget_block()
-                && blocked.unreadable_budget().is_none()
+                && !blocked.is_by_unreadable_budget()
                 && let Some(budget) = self.machine.budget(budget)
             {
                 let process = Arc::clone(&self.request.process);
@@ -74,7 +74,7 @@ impl Executor<'_> {
             let words = pods.pending.get(&pod.name)?;
             Some(format!("{} was Pending at {now:.0}: {words}", pod.name))
         });
-        let mut blocks = self.machine.pods().filter_map(Tracked::budget_refusal);
+        let mut blocks = (self.machine.pods()).filter_map(|pod| pod.state.blocked()?.budget());
         if let Some(waits) = waits
             && let Some((_, refusal)) = blocks.find(|(blocks, _)| **blocks == budget)
         {
