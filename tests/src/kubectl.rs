@@ -157,7 +157,8 @@ pub async fn run(mut command: Command, stdin: &str) -> Result<Output> {
             pipes.1.read_to_end(&mut stderr),
         );
         let ((), out, err, status) = tokio::join!(feed, out, err, child.wait());
-        (out?, err?);
+        out?;
+        err?;
         status
     };
     let ended = tokio::time::timeout(DEADLINE, all).await;

@@ -1,8 +1,8 @@
 //! What the policy drainSafety adds to a scale of a Deployment: a person, and the autoscaler, whose scales
-//! are not judged, take turns, at a rate that leaves the API server room.
+//! are not judged, take turns.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use nodelife_tests::https::{Connection, TlsClient};
@@ -10,13 +10,10 @@ use nodelife_tests::installation::manifests;
 use nodelife_tests::{ControlPlane, Installation, TIMEOUT};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio::time::MissedTickBehavior;
 
 /// Deployments of a namespace.
 const DEPLOYMENTS: usize = 10;
 const NAMESPACE: &str = "bench";
-/// Between two scales. The API server and etcd share two cores with the webhook.
-const PAUSE: Duration = Duration::from_millis(10);
 const PERSON: &str = "bench";
 /// The API server does not call the webhook for it.
 const AUTOSCALER: &str = "system:serviceaccount:kube-system:horizontal-pod-autoscaler";
@@ -39,12 +36,9 @@ pub(crate) async fn times(plane: &ControlPlane, count: usize) -> Result<[Vec<f64
         scale(&mut client, AUTOSCALER, 3).await?;
     }
     let mut times = [Vec::new(), Vec::new()];
-    let mut pace = tokio::time::interval(PAUSE);
-    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for i in 0..count {
         for ((user, replicas), times) in [(AUTOSCALER, 3), (PERSON, 4)].into_iter().zip(&mut times)
         {
-            pace.tick().await;
             let (took, told) = scale(&mut client, user, replicas).await?;
             ensure!(!told, "{replicas} replicas allow evictions");
             // The first warm up.

@@ -119,9 +119,9 @@ async fn whoever_makes_a_budget_refuse_is_told() {
 
     // Who may not watch lists.
     run("delete hpa web", "").await;
-    let rule = r#"[{"op":"replace","path":"/rules/2/verbs","value":["list"]}]"#;
+    let patch = r#"[{"op":"replace","path":"/rules/2/verbs","value":["list"]}]"#;
     let role = "clusterrole nodelife-webhook-drain-safety";
-    run(&format!("patch {role} --type=json -p {rule}"), "").await;
+    run(&format!("patch {role} --type=json -p {patch}"), "").await;
     replica.program.kill().await.unwrap();
     let replica = start(&installation).await;
     scale_is_told().await;
