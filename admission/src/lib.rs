@@ -36,8 +36,7 @@ pub use decide::{decide, decide_with};
 pub use decision::{Decision, Evaluation, Patch, Refusal, Verdict};
 pub use denial::{Denial, StatusReason, shown};
 pub use lookup::{
-    Access, Listed, Lookup, LookupResult, Lookups, MOST_LISTED, PodFacts, RecordedCluster,
-    VolumeFacts,
+    Access, Lookup, LookupResult, Lookups, MOST_LISTED, PodFacts, RecordedCluster, VolumeFacts,
 };
 pub use registration::{
     MatchCondition, WEBHOOK_TIMEOUT, Webhook, admission_policies, registered_resource,

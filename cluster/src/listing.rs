@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use nodelife_core::node_maintenance::NodeMaintenance;
 use nodelife_core::object::{
     Autoscaler, Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Meta, Node,
-    PersistentVolume, Pod, PodTemplateMeta, Shared, SigningRequest, VolumeAttachment, Workload,
+    PersistentVolume, Pod, PodTemplateMeta, SigningRequest, VolumeAttachment, Workload,
     WorkloadKind, WorkloadSpec, WorkloadStatus,
 };
 use serde::de::DeserializeOwned;
@@ -107,13 +107,6 @@ pub static WORKLOADS: [Listing<Workload>; 6] = [
         "ReplicationController",
         &schema::REPLICATION_CONTROLLER,
     ),
-];
-
-/// Those whose scales are judged, with their pods' labels. The fields of protobuf leave these out.
-pub static DECLARED: [Listing<Declared>; 3] = [
-    apps("deployments", "Deployment", &[]),
-    apps("statefulsets", "StatefulSet", &[]),
-    apps("daemonsets", "DaemonSet", &[]),
 ];
 
 pub static VOLUMES: Listing<PersistentVolume> = Listing::new(
@@ -285,39 +278,6 @@ impl Object for Workload {
     fn share(&mut self, sharing: &mut Sharing) {
         self.trim();
         sharing.meta(&mut self.metadata);
-    }
-}
-
-/// A workload with its pods' labels, which are left out of others.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Declared(pub Workload);
-
-impl Object for Declared {
-    type Item = WorkloadItem;
-
-    fn of_metadata(metadata: Meta, kind: &'static str) -> Self {
-        Self(Workload::of_metadata(metadata, kind))
-    }
-
-    fn from_item(item: WorkloadItem, kind: &'static str) -> Self {
-        Self(Workload::from_item(item, kind))
-    }
-
-    fn metadata(&self) -> &Meta {
-        &self.0.metadata
-    }
-
-    /// To what names it and its pods.
-    fn trim(&mut self) {
-        let meta = &mut self.0.metadata;
-        meta.labels = Shared::default();
-        meta.annotations = Shared::default();
-        self.0.status = WorkloadStatus::default();
-    }
-
-    fn share(&mut self, sharing: &mut Sharing) {
-        self.trim();
-        sharing.meta(&mut self.0.metadata);
     }
 }
 

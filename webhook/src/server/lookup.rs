@@ -1,7 +1,8 @@
-//! The client for lookups: one live GET each, but for a scale's, which [`Watched`] answers.
+//! The client for lookups: one live GET each, without a cache.
 //!
-//! A cache of all pods would cost more memory than the rest of the process; the rules that need a
-//! lookup are rare (one token per pod and hour), so a live read is cheap and never stale.
+//! A cache of all pods would cost more memory than the rest of the process, and one of budgets and
+//! workloads as much as those who write them like; the rules that need a lookup are rare (one token per
+//! pod and hour, a changed scale), so a live read is cheap and never stale, but for the lists of a scale.
 //!
 //! Unlike the plugin it does not fall back to `~/.kube/config`: a webhook without an API server still
 //! answers what needs no lookup.
@@ -10,7 +11,7 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -25,8 +26,6 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::watched::Watched;
-
 /// Concurrent lookups, and those of one address: forged reviews leave room for an API server's.
 const LOOKUPS: usize = 32;
 const LOOKUPS_OF_PEER: usize = LOOKUPS / 2;
@@ -39,8 +38,6 @@ const REVIEWS: Resource = Resource::grouped("authorization.k8s.io", "v1", "subje
 
 pub(crate) struct LookupClient {
     cluster: Option<Cluster>,
-    /// From the first scale on.
-    watched: OnceLock<Watched>,
     room: Semaphore,
     peers: Mutex<HashMap<IpAddr, Arc<Semaphore>>>,
 }
@@ -70,7 +67,6 @@ impl LookupClient {
         }
         Ok(Self {
             cluster,
-            watched: OnceLock::new(),
             room: Semaphore::new(LOOKUPS),
             peers: Mutex::default(),
         })
@@ -109,17 +105,6 @@ impl LookupClient {
         let (_, namespace, name) = lookup.object();
         if !namespace.into_iter().chain(name).all(is_path_segment) {
             return LookupResult::Missing;
-        }
-        if let Lookup::List {
-            namespace,
-            listed,
-            cached: true,
-        } = lookup
-        {
-            let watched = self.watched.get_or_init(|| Watched::of(cluster));
-            if let Some(found) = watched.list(*listed, namespace) {
-                return found;
-            }
         }
         let asked = async {
             // The semaphores are never closed. The own one first: who waits there takes nobody's room.

@@ -14,7 +14,6 @@ mod lookup;
 mod metrics;
 mod shutdown;
 mod tls;
-mod watched;
 
 pub(crate) use accept::{Acceptor, raise_file_limit};
 pub(crate) use client_ca::ClientCa;
