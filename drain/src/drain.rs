@@ -100,6 +100,8 @@ impl Drain {
     pub async fn changed(&mut self) {
         // No watch shows the others: both plans are made without them.
         self.view.forget_others();
+        // What is refused now may be allowed soon.
+        self.view.include_excluded();
         let before = self.outline();
         loop {
             match self.watches.next().await {

@@ -80,7 +80,7 @@ impl Progress<'_> {
     pub fn unscheduled(&self, blocked: &Tracked) -> Option<&str> {
         let (budget, refusal) = blocked.state.blocked()?.budget()?;
         let (then, words) = self.unscheduled.get(budget)?;
-        (then == refusal).then_some(words)
+        (*then == refusal.clone().of_any_pod()).then_some(words)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use nodelife_core::node_maintenance::{BetweenNodes, NodeStatus, UnsettledPod};
+use nodelife_core::node_maintenance::{BetweenNodes, NodeMaintenance, NodeStatus, UnsettledPod};
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainEnd, Level, Progress, Reporter};
 use tokio::sync::watch;
@@ -42,6 +42,8 @@ pub(super) struct View {
 #[derive(Default)]
 pub(super) struct StatusReporter {
     name: Str,
+    /// How many pods earlier drains of the object have evicted, by node: they are gone, and not seen again.
+    evicted_before: BTreeMap<Str, u32>,
     view: watch::Sender<View>,
     taken_at: Option<Instant>,
     /// Whether something has happened since.
@@ -54,11 +56,13 @@ pub(super) struct StatusReporter {
 }
 
 impl StatusReporter {
-    pub(super) fn new(name: Str) -> (Self, watch::Receiver<View>) {
+    pub(super) fn new(object: &NodeMaintenance) -> (Self, watch::Receiver<View>) {
         let (view, receiver) = watch::channel(View::default());
+        let nodes = object.status.nodes.iter();
         let reporter = Self {
-            name,
+            name: object.metadata.name.clone(),
             view,
+            evicted_before: nodes.map(|n| (n.name.clone(), n.pods.evicted)).collect(),
             ..Self::default()
         };
         (reporter, receiver)
@@ -67,8 +71,12 @@ impl StatusReporter {
     fn take(&mut self, progress: &Progress<'_>, ended: bool) {
         self.taken_at = Some(Instant::now());
         self.stale = false;
+        let mut nodes = status::nodes(progress);
+        for node in &mut nodes {
+            node.pods.evicted += self.evicted_before.get(&node.name).unwrap_or(&0);
+        }
         self.view.send_replace(View {
-            nodes: status::nodes(progress),
+            nodes,
             between: status::between(progress),
             pods: progress.has_pods.then(|| status::pods(progress)),
             blocked: status::blocked(progress),

@@ -102,6 +102,15 @@ impl BudgetRefusal {
         }
         self
     }
+
+    /// The same for every pod under the budget.
+    #[must_use]
+    pub fn of_any_pod(mut self) -> Self {
+        if let Self::Exhausted { unready, .. } = &mut self {
+            *unready = false;
+        }
+        self
+    }
 }
 
 impl fmt::Display for BudgetRefusal {

@@ -1,8 +1,9 @@
 //! Budgets that have blocked all evictions for ten seconds, and their unhealthy pods.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::{ApiResult, Cluster, listing};
 use nodelife_core::disruption::{BudgetKey, BudgetRefusal};
@@ -16,7 +17,10 @@ use crate::shared_state::SharedState;
 /// The budgets that let nothing go, and the lists of their pods; dropped, so cancelled, with the drain.
 #[derive(Default)]
 pub(super) struct BlockedBudgets {
-    reported: BTreeSet<BudgetKey>,
+    /// For which refusal the pods of a budget were read last, and when.
+    asked: BTreeMap<BudgetKey, (BudgetRefusal, Timestamp)>,
+    /// What was told last.
+    pub(super) told: BTreeMap<BudgetKey, String>,
     /// What the scheduler says of pods that budgets lack, while these refuse evictions for the same reason.
     pub(super) unscheduled: Unscheduled,
     pending: JoinSet<Listed>,
@@ -34,6 +38,9 @@ pub(crate) struct BudgetPods {
 }
 
 const MAX_PENDING: usize = 5;
+
+/// How often the pods of a budget are read while it refuses for the same reason: a replacement may come late.
+const ASK_EVERY: SignedDuration = SignedDuration::from_secs(60);
 
 async fn pods_of(
     cluster: &Cluster,
@@ -58,11 +65,19 @@ async fn pods_of(
 }
 
 impl BlockedBudgets {
-    /// Reads the pods that the budget selects, once for each budget.
-    pub(super) fn ask(&mut self, cluster: Cluster, process: Arc<SharedState>, budget: &Budget) {
-        if !self.reported.insert(budget.key()) {
+    /// Reads the pods that the budget selects, unless it was done for this refusal a moment ago.
+    pub(super) fn ask(
+        &mut self,
+        (cluster, process): (&Cluster, &Arc<SharedState>),
+        (budget, refusal): (&Budget, BudgetRefusal),
+        now: Timestamp,
+    ) {
+        let last = self.asked.get(&budget.key());
+        if last.is_some_and(|(of, at)| *of == refusal && now < *at + ASK_EVERY) {
             return;
         }
+        self.asked.insert(budget.key(), (refusal, now));
+        let (cluster, process) = (cluster.clone(), Arc::clone(process));
         let (selector, budget) = (budget.spec.selector.as_ref(), budget.key());
         let selector = selector.map(LabelSelector::to_string).unwrap_or_default();
         self.pending.spawn(async move {

@@ -1,6 +1,5 @@
 //! Reports blocked budgets and failed watches.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -26,7 +25,7 @@ const LONG_FORBIDDEN: Duration = Duration::from_secs(4);
 const MAX_NAMED: usize = 5;
 
 impl Executor<'_> {
-    /// Has Events tell of budgets that let nothing go for too long, and asks once which pods each lacks.
+    /// Has Events tell of budgets that let nothing go for too long, and asks which pods each lacks.
     pub(super) fn report_blocked(&mut self, now: Timestamp) {
         if now < self.report_at {
             return;
@@ -49,12 +48,14 @@ impl Executor<'_> {
             self.events
                 .record(node, EventReason::BLOCKED, &about, &text);
             // Which pods a budget counts that is not seen is not known.
-            if let Some((blocked, budget)) = tracked.budget_block()
+            if let Some(blocked) = tracked.state.blocked()
                 && !blocked.is_by_unreadable_budget()
+                && let Some((budget, refusal)) = blocked.budget()
                 && let Some(budget) = self.machine.budget(budget)
             {
-                let process = Arc::clone(&self.request.process);
-                self.blocked.ask(self.cluster.clone(), process, budget);
+                let from = (&self.cluster, &self.request.process);
+                let refusal = refusal.clone().of_any_pod();
+                self.blocked.ask(from, (budget, refusal), now);
             }
         }
     }
@@ -72,14 +73,21 @@ impl Executor<'_> {
         }
         let waits = unhealthy.iter().find_map(|pod| {
             let words = pods.pending.get(&pod.name)?;
-            Some(format!("{} was Pending at {now:.0}: {words}", pod.name))
+            Some((&pod.name, words))
         });
         let mut blocks = (self.machine.pods()).filter_map(|pod| pod.state.blocked()?.budget());
-        if let Some(waits) = waits
+        if let Some((pod, words)) = waits
             && let Some((_, refusal)) = blocks.find(|(blocks, _)| **blocks == budget)
         {
-            let said = (refusal.clone(), waits);
-            self.blocked.unscheduled.insert(budget.clone(), said);
+            let refusal = refusal.clone().of_any_pod();
+            let said = self.blocked.unscheduled.get(&budget);
+            // What was said before is not said anew for its time.
+            if !said.is_some_and(|(of, said)| *of == refusal && said.ends_with(words)) {
+                let said = format!("{pod} was Pending at {now:.0}: {words}");
+                self.blocked
+                    .unscheduled
+                    .insert(budget.clone(), (refusal, said));
+            }
         }
         let named = unhealthy.iter().take(MAX_NAMED);
         let named = named.map(|pod| match pods.pending.get(&pod.name) {
@@ -88,11 +96,15 @@ impl Executor<'_> {
         });
         let is_cut = unhealthy.len() > MAX_NAMED;
         let more = if is_cut { "; …" } else { "" };
-        self.reporter.note(format_args!(
+        let text = format!(
             "budget {budget}: {}: {}{more}",
             count(unhealthy.len(), "unhealthy pod"),
             join(named, "; ")
-        ));
+        );
+        if self.blocked.told.get(&budget) != Some(&text) {
+            self.reporter.note(&text);
+            self.blocked.told.insert(budget, text);
+        }
     }
 
     /// Trouble that passes is reported and waited out; a right that is missing for long does not come back.

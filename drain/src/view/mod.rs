@@ -44,6 +44,7 @@ pub(crate) struct ClusterView {
     pub(crate) namespace: Option<Str>,
     /// By their nodes, or by their own names.
     pub(crate) pods: BTreeMap<Str, Vec<Pod>>,
+    excluded_pods: BTreeMap<Str, Vec<Pod>>,
     pub(crate) store: Store,
     pub(crate) budgets_unreadable: Option<String>,
     /// The kinds of controllers that keep replicas and whose objects may not be watched.
@@ -254,9 +255,16 @@ impl ClusterView {
             .partition(is_out);
         self.nodes = kept;
         for node in &out {
-            self.pods.remove(&node.metadata.name);
+            let pods = self.pods.remove_entry(&node.metadata.name);
+            self.excluded_pods.extend(pods);
         }
         self.excluded.extend(out);
+    }
+
+    /// Takes the excluded nodes in again, as they were.
+    pub(crate) fn include_excluded(&mut self) {
+        self.nodes.append(&mut self.excluded);
+        self.pods.append(&mut self.excluded_pods);
     }
 
     fn all_pods(&self) -> impl Iterator<Item = &Pod> {

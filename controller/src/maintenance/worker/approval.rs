@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nodelife_core::format;
 use nodelife_core::node_maintenance::{MAX_WORKLOADS, MaintenanceStatus, PlanStatus, condition};
 use nodelife_core::text::Str;
 use nodelife_drain::Drain;
@@ -18,6 +19,7 @@ impl Worker {
         drain: &mut Drain,
         status: &mut MaintenanceStatus,
     ) -> Option<(&'static str, String, bool)> {
+        const SHOWN: usize = 3;
         let now = self.cluster.clock().now();
         let plan = drain.plan();
         let scope = plan.scope();
@@ -74,6 +76,11 @@ impl Worker {
             format!("the plan has changed: set spec.approvedPlan to {digest} to approve it")
         } else {
             format!("set spec.approvedPlan to {digest} to approve the plan")
+        };
+        let refused = format::first(SHOWN, drain.refusals().nodes.keys());
+        let text = match refused.as_str() {
+            "" => text,
+            refused => format!("{text}; it leaves out {refused}"),
         };
         let why = ("WaitsForApproval", text.as_str());
         set_condition(status, (condition::APPROVED, false), why, now);

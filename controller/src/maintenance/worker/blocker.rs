@@ -138,6 +138,23 @@ impl BlockerCheck {
         })
     }
 
+    /// Waits until it wants other nodes than these.
+    pub(super) async fn until_wanted_changes(
+        self,
+        wanted: &[Str],
+        reservations: &Reservations,
+        cluster: &Cluster,
+    ) {
+        let mut changes = reservations.changes();
+        while self.wanted(&reservations.known(), cluster.clock().now()) == wanted {
+            // It ends with the term.
+            if changes.changed().await.is_err() {
+                return;
+            }
+            reservations.gather().await;
+        }
+    }
+
     /// Waits until the blocker is another one, or gone.
     pub(super) async fn until_changed(
         self,

@@ -123,7 +123,7 @@ impl Worker {
     }
 
     async fn take_off(&self, nodes: &BTreeSet<Str>, what: TakeOff) -> anyhow::Result<NotGivenBack> {
-        let (mut reporter, _) = StatusReporter::new(self.object.metadata.name.clone());
+        let (mut reporter, _) = StatusReporter::new(&self.object);
         give_back(&self.cluster, &self.identity(), nodes, what, &mut reporter)
             .await
             .context("failed to give back the nodes")

@@ -93,8 +93,8 @@ enum Next {
     Blocked(Wait),
     /// When a node has changed.
     Nodes,
-    /// When another plan would be made.
-    Planned(Box<Drain>),
+    /// When another plan would be made for these nodes, or others are wanted.
+    Planned(Box<Drain>, Vec<Str>),
     Idle,
 }
 
@@ -191,7 +191,17 @@ impl Worker {
                     tokio::time::sleep(SOON).await;
                 })
             }
-            Next::Planned(mut drain) => Box::pin(async move { drain.changed().await }),
+            Next::Planned(mut drain, wanted) => {
+                let check = self.check(false);
+                let reservations = Arc::clone(&self.reservation.reservations);
+                let cluster = self.cluster.clone();
+                Box::pin(async move {
+                    tokio::select! {
+                        () = drain.changed() => {}
+                        () = check.until_wanted_changes(&wanted, &reservations, &cluster) => {}
+                    }
+                })
+            }
         };
         let over = deadline(self.end);
         tokio::select! {
@@ -396,7 +406,7 @@ impl Worker {
         if self.object.spec.mode == Mode::Rescue {
             return self.rescue(request.end).await;
         }
-        let (prepared, told) = self.plan(request, wanted).await?;
+        let (prepared, told) = self.plan(request, wanted.clone()).await?;
         let mut drain = match prepared {
             Prepared::Ready(drain) => drain,
             refused => {
@@ -416,15 +426,10 @@ impl Worker {
         let waits = self.approve(&mut drain, &mut status);
         status.warnings.clone_from(&told.reporter.warnings);
         status.exit_status = None;
-        for node in &mut status.nodes {
-            // Of a refusal.
-            if node.begun_at.is_none() && node.state == NodeState::Waiting {
-                node.message = Str::default();
-            }
-        }
+        note_refused(&mut status, &drain.refusals().nodes);
         if let Some((reason, text, blocked)) = waits {
             self.pause(status, (reason, &text), blocked).await?;
-            return Ok(Next::Planned(drain));
+            return Ok(Next::Planned(drain, wanted));
         }
         if self.ahead.is_some() {
             self.pause(status, ("", ""), false).await?;

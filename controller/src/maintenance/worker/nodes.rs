@@ -109,8 +109,13 @@ impl Worker {
     }
 }
 
-/// Notes why nothing may be done to these nodes as they are.
+/// Notes why nothing may be done to these nodes as they are, and to these alone.
 pub(super) fn note_refused(status: &mut MaintenanceStatus, nodes: &BTreeMap<Str, String>) {
+    for node in &mut status.nodes {
+        if node.begun_at.is_none() && node.state == NodeState::Waiting {
+            node.message = Str::default();
+        }
+    }
     for (name, why) in nodes {
         match status.nodes.iter_mut().find(|node| node.name == *name) {
             Some(node) => node.message = cut(why),

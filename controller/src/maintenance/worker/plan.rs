@@ -47,7 +47,7 @@ impl Worker {
             let known = self.reservation.reservations.known();
             earlier(&self.object.status, &known, self.cluster.clock().now())
         };
-        let (mut reporter, view) = StatusReporter::new(self.object.metadata.name.clone());
+        let (mut reporter, view) = StatusReporter::new(&self.object);
         let latest = Instant::now() + PLAN_TIMEOUT;
         let latest = self.end.map_or(latest, |end| end.min(latest));
         let prepared = prepare(&self.cluster, &request, &mut reporter);

@@ -2,7 +2,7 @@ use std::io;
 
 use jiff::Timestamp;
 use nodelife_core::format;
-use nodelife_core::node_maintenance::{NodeMaintenance, NodeState, condition};
+use nodelife_core::node_maintenance::{NodeMaintenance, NodeState, NodeStatus, condition};
 
 use crate::cli::{ClusterArgs, InputArgs};
 use crate::output::{Cell, Printer, Table};
@@ -63,7 +63,7 @@ pub(super) fn describe(
             let left = pods.pending + pods.blocked + pods.stuck + pods.impossible;
             table.row([
                 Cell::from(node.name.to_string()),
-                Cell::from(state(node.state).to_owned()),
+                Cell::from(state(node).to_owned()),
                 Cell::from(pods.evicted.to_string()),
                 Cell::from(left.to_string()),
                 Cell::from(super::object::why(node)),
@@ -140,8 +140,9 @@ pub(super) fn plan(one: &NodeMaintenance, printer: &mut Printer) -> anyhow::Resu
     Ok(printer.table(&table)?)
 }
 
-pub(super) fn state(state: NodeState) -> &'static str {
-    match state {
+pub(super) fn state(node: &NodeStatus) -> &'static str {
+    match node.state {
+        NodeState::Waiting if !node.message.is_empty() => "refused for now",
         NodeState::Waiting => "waiting for its turn",
         NodeState::Draining => "draining",
         NodeState::Settling => "empty, waiting",

@@ -124,7 +124,7 @@ impl Seen {
             let now = (node.state, why(node));
             if self.nodes.get(&node.name) != Some(&now) {
                 let colon = if now.1.is_empty() { "" } else { ": " };
-                let state = super::describe::state(node.state);
+                let state = super::describe::state(node);
                 let of = match (node.state, &one.status.progress) {
                     (NodeState::Drained, Some(progress)) => format!(" ({progress})"),
                     _ => String::new(),

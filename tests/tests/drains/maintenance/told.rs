@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ListParams};
-use nodelife_tests::fixture::{NodeFixture, WorkloadFixture};
+use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::supervise::Supervised;
 use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
 use serde_json::json;
@@ -70,21 +70,97 @@ async fn a_replacement_that_fits_nowhere_is_named_where_its_budget_blocks() {
         .unwrap();
     let one = json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}});
     scene.budget(&namespace, "web", one).await;
-    let _controller = scene.start("one");
+    let one = scene.start("one");
     let made = scene.nodelife(&["drain", "x", "--detach=homeless"]).await;
     assert_eq!(made.status, Some(0), "{}", made.stderr);
-    wait_until("the scheduler's words", TIMEOUT, async || {
-        let told = scene.wait_for("homeless", "Blocked", "PodsBlocked").await;
-        anyhow::ensure!(
-            told.contains(" was Pending at ") && told.contains(": 0/"),
-            "{told}"
-        );
-        let pods = scene.status("homeless").await?["pods"].to_string();
-        anyhow::ensure!(pods.contains(" was Pending at "), "{pods}");
-        Ok(Some(()))
-    })
-    .await
-    .unwrap();
+    let scheduler_is_named = async |needs: &str| {
+        wait_until("the scheduler's words", TIMEOUT, async || {
+            let told = scene.wait_for("homeless", "Blocked", "PodsBlocked").await;
+            let parts = [needs, " was Pending at ", ": 0/"];
+            anyhow::ensure!(parts.iter().all(|part| told.contains(part)), "{told}");
+            let pods = scene.status("homeless").await?["pods"].to_string();
+            anyhow::ensure!(pods.contains(" was Pending at "), "{pods}");
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+    };
+    scheduler_is_named("needs 1 healthy").await;
+    // A colleague changes the budget: it refuses for another reason.
+    let both = json!({"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}});
+    scene.budget(&namespace, "web", both).await;
+    scheduler_is_named("needs 2 healthy").await;
+    // The next leader still knows what was evicted.
+    let evicted = async || {
+        let status = scene.status("homeless").await.unwrap();
+        status["nodes"][0]["pods"]["evicted"].clone()
+    };
+    assert_eq!(evicted().await, 1);
+    one.terminate(TIMEOUT).await.unwrap();
+    let two = scene.start("two");
+    let free = json!({"maxUnavailable": 2, "selector": {"matchLabels": {"app": "web"}}});
+    scene.budget(&namespace, "web", free).await;
+    assert_eq!(scene.wait_for_end("homeless").await, 0);
+    assert_eq!(evicted().await, 2);
+    scene.cancel("homeless").await;
+    two.terminate(TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_approves_sees_which_nodes_are_left_out_and_which_join() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "partly").await.unwrap();
+    for name in ["x", "y"] {
+        let node = NodeFixture::kwok(name).label("pool", "partly");
+        node.create(&scene.admin).await.unwrap();
+    }
+    let bare = PodFixture::new("bare").bound_to("y");
+    bare.create(&namespace).await.unwrap();
+    let controller = scene.start("one");
+    let spec = json!({
+        "nodeSelector": {"matchLabels": {"pool": "partly"}}, "approval": "Required", "maxUnavailable": "3",
+    });
+    scene.create("partly", &spec).await;
+    let asks = async |leaves_out: &str, nodes: &[&str]| {
+        wait_until("the plan", TIMEOUT, async || {
+            let told = scene.condition("partly", "Approved").await?["message"].to_string();
+            anyhow::ensure!(told.contains("to approve the plan"), "{told}");
+            anyhow::ensure!(
+                told.contains("leaves out y") == (leaves_out == "y"),
+                "{told}"
+            );
+            let status = scene.status("partly").await?;
+            anyhow::ensure!(status["plan"]["nodes"] == json!(nodes), "{status}");
+            Ok(Some(status))
+        })
+        .await
+        .unwrap()
+    };
+    let status = asks("y", &["x"]).await;
+    let why = status["nodes"][0]["message"].as_str().unwrap();
+    assert!(
+        why.contains("partly") && why.contains("/bare"),
+        "{status:#}"
+    );
+    let describe = ["maintenance", "describe", "partly"];
+    let described = scene.nodelife(&describe).await.stdout;
+    for part in ["refused for now", "/bare"] {
+        assert!(described.contains(part), "{described}");
+    }
+    let delete = ["delete", "pod", "bare", "--grace-period=0", "--force", "-n"];
+    let delete = [delete.as_slice(), &[&*namespace.name]].concat();
+    scene.kubectl.run(delete).await.unwrap().success().unwrap();
+    asks("", &["x", "y"]).await;
+    let described = scene.nodelife(&describe).await.stdout;
+    assert!(!described.contains("refused for now"), "{described}");
+    let joins = NodeFixture::kwok("z").label("pool", "partly");
+    joins.create(&scene.admin).await.unwrap();
+    let status = asks("", &["x", "y", "z"]).await;
+    scene.approve("partly", &status["plan"]["digest"]).await;
+    assert_eq!(scene.wait_for_end("partly").await, 0);
+    scene.cancel("partly").await;
+    controller.terminate(TIMEOUT).await.unwrap();
 }
 
 #[tokio::test]
