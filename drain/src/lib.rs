@@ -20,6 +20,7 @@ mod settings;
 mod shared_state;
 mod surge;
 mod view;
+mod window;
 
 pub use drain::{Drain, Prepared, Refusals};
 pub use executor::{deadline, sleep_until};
@@ -41,6 +42,7 @@ pub use settings::{
 };
 pub use shared_state::SharedState;
 pub use view::nodes::{SelectedNodes, select_nodes};
+pub use window::CalendarWindow;
 
 #[cfg(test)]
 mod tests {

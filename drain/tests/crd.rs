@@ -250,6 +250,10 @@ fn restrict(spec: &mut Value) {
             },
         },
     });
+    let every = &mut spec["properties"]["schedule"]["properties"]["every"];
+    every["maxLength"] = json!(128);
+    every["pattern"] =
+        json!("^([A-Za-z]+(,[A-Za-z]+)* )?[0-9]{2}:[0-9]{2}-[0-9]{2}:[0-9]{2} [A-Za-z0-9_+/-]+$");
     let condition = spec
         .pointer_mut("/properties/gate/properties/nodeCondition/properties")
         .unwrap();
@@ -317,6 +321,11 @@ fn relate(spec: &mut Value) {
             .to_owned(),
         "a rescue is of one node by its name, without drain, soak, gate and maxUnavailable"
             .to_owned(),
+    ));
+    all.push((
+        "!has(self.schedule) || !has(self.window) && (!has(self.mode) || self.mode != 'Rescue')"
+            .to_owned(),
+        "a schedule is that of a drain, without window".to_owned(),
     ));
     for field in [
         "nodes",

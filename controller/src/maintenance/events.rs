@@ -41,6 +41,11 @@ impl MaintenanceEvents {
         }
     }
 
+    /// Another run may tell the same.
+    pub(super) fn forget(&mut self) {
+        self.told.clear();
+    }
+
     /// Records what a new status says that the object's does not. The status outlives the leader, so the
     /// next one does not tell it again.
     pub(super) fn record(&mut self, object: &NodeMaintenance, new: &MaintenanceStatus) {

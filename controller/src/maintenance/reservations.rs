@@ -318,6 +318,13 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl Reservation {
+    /// Others may have its nodes.
+    pub(super) fn release(&self) {
         let mut known = self.reservations.known();
         known.taken.remove(&self.uid);
         known.in_use.remove(&self.uid);

@@ -6,10 +6,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::Cluster;
 use nodelife_core::go_duration::TimeLimit;
-use nodelife_core::node_maintenance::{AuditGateSpec, MaintenanceSpec};
+use nodelife_core::node_maintenance::{
+    AuditGateSpec, MaintenanceSpec, MaintenanceStatus, NodeMaintenance, Schedule,
+};
 use nodelife_core::object::LabelSelector;
 use nodelife_core::text::Str;
-use nodelife_drain::{DrainRequest, DrainSettings, Gate};
+use nodelife_drain::{CalendarWindow, DrainRequest, DrainSettings, Gate};
 
 use super::gate::{AuditGate, Begun, ConditionGate, GateAudit, GateTime};
 
@@ -45,8 +47,14 @@ pub(super) fn request(
 
 /// When the drain may begin, and when it ends.
 pub(super) fn times(
-    spec: &MaintenanceSpec,
+    object: &NodeMaintenance,
+    now: Timestamp,
 ) -> Result<(Option<Timestamp>, Option<Timestamp>), String> {
+    let NodeMaintenance { spec, status, .. } = object;
+    if let Some(schedule) = &spec.schedule {
+        let (start, end) = run(schedule, status, now).map_err(|why| format!("schedule: {why}"))?;
+        return Ok((Some(start), spec.deadline.into_iter().chain([end]).min()));
+    }
     let Some(window) = &spec.window else {
         return Ok((None, spec.deadline));
     };
@@ -57,6 +65,21 @@ pub(super) fn times(
         _ => window.end,
     };
     Ok((window.start, end.into_iter().chain(spec.deadline).min()))
+}
+
+/// The window of a run that has begun or is due; else the next one.
+fn run(
+    schedule: &Schedule,
+    status: &MaintenanceStatus,
+    now: Timestamp,
+) -> Result<(Timestamp, Timestamp), String> {
+    let every: CalendarWindow = schedule.every.parse()?;
+    let due = status.scheduled_for.filter(|at| *at <= now);
+    let after_last = status.last_run.as_ref().map(|last| last.window_end);
+    let at = status.started_at.or(due);
+    let at = at.unwrap_or_else(|| after_last.into_iter().fold(now, Timestamp::max));
+    let (start, end) = every.next(at).map_err(|error| error.to_string())?;
+    Ok((start.timestamp(), end.timestamp()))
 }
 
 fn gate(

@@ -14,10 +14,11 @@ use crate::object::Meta;
 use crate::text::Str;
 
 pub use spec::{
-    Approval, AuditGateSpec, Gate, GateCondition, MAX_NODES, MaintenanceSpec, Mode, Window,
+    Approval, AuditGateSpec, Gate, GateCondition, MAX_NODES, MaintenanceSpec, Mode, Schedule,
+    Unfinished, Window,
 };
 pub use status::{
-    BetweenNodes, MAX_UNSETTLED, MAX_WORKLOADS, MaintenanceCondition, MaintenanceStatus,
+    BetweenNodes, LastRun, MAX_UNSETTLED, MAX_WORKLOADS, MaintenanceCondition, MaintenanceStatus,
     NodeCounts, NodeState, NodeStatus, Notified, PlanStatus, UnsettledPod, condition,
 };
 

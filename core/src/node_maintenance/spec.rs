@@ -38,7 +38,10 @@ pub struct MaintenanceSpec {
     /// When pods may be evicted; absent: from now on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
-    /// Ends the drain at this time, done or not.
+    /// The maintenance recurs, instead of a window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
+    /// Ends the drain at this time, done or not, and with it a schedule.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub deadline: Option<Timestamp>,
     /// How long to wait after a node before the next one starts.
@@ -58,7 +61,8 @@ pub struct MaintenanceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approved_plan: Option<Str>,
     /// Deletes the object, and so gives its nodes back, so many seconds after its end, as that of a Job;
-    /// absent: it is kept.
+    /// absent: it is kept. With a schedule the nodes alone are given back, at the end of the window at the
+    /// latest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<u32>,
     /// The channels that are told of its beginning, of a long blockage and of its end: keys of the
@@ -104,6 +108,27 @@ pub struct Window {
     /// How long after the start, instead of an end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Str>,
+}
+
+/// When it recurs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Schedule {
+    /// Days of the week, times of day and a time zone, as in "sat,sun 22:00-02:00 Europe/Berlin". Without
+    /// days: on every day. One that a change of the clocks leaves out is passed over.
+    pub every: Str,
+    /// What becomes of nodes that are not drained at the end of the window.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unfinished: Unfinished,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Unfinished {
+    /// All nodes are given back, and the next window begins with all of them.
+    #[default]
+    GiveBack,
+    /// All nodes stay as they are until somebody deletes the object, which waits for no other window.
+    Keep,
 }
 
 /// The check between two nodes.

@@ -54,6 +54,12 @@ pub struct MaintenanceStatus {
     /// What the last plan warned of.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Str>,
+    /// The start of the window that this run is for.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
+    pub scheduled_for: Option<Timestamp>,
+    /// What became of the window before, if there is a schedule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_run: Option<LastRun>,
     /// When the drain began.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::time::optional")]
     pub started_at: Option<Timestamp>,
@@ -95,6 +101,28 @@ impl MaintenanceStatus {
         let blocked = self.condition(condition::BLOCKED);
         blocked.filter(|condition| condition.status == "True")
     }
+}
+
+/// What became of a window.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastRun {
+    /// When the drain began; absent: it did not.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::optional"
+    )]
+    pub started_at: Option<Timestamp>,
+    #[serde(deserialize_with = "crate::time::required")]
+    pub finished_at: Timestamp,
+    /// The end of the window: the next one begins later.
+    #[serde(deserialize_with = "crate::time::required")]
+    pub window_end: Timestamp,
+    /// As that of the drain.
+    pub exit_status: u8,
+    /// How many nodes were drained, and why not all.
+    pub message: Str,
 }
 
 /// What one channel was told.

@@ -8,11 +8,10 @@ use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use nodelife_core::go_duration::time_limit;
 use nodelife_core::object::LabelSelector;
 use nodelife_core::selector::label_selector;
-use nodelife_drain::{DrainSettings, MaxUnavailable};
+use nodelife_drain::{CalendarWindow, DrainSettings, MaxUnavailable};
 use tokio::time::Instant;
 
 use super::InputArgs;
-use super::window::Window;
 
 /// Drains nodes safely: refuses before it changes anything, breaks no budget, and reports
 /// "drained" only when the API server shows no pod left to evict.
@@ -90,11 +89,11 @@ pub(crate) struct DrainArgs {
           conflicts_with_all = ["undo", "files", "at", "events", "break_lock"])]
     pub(crate) detach: Option<String>,
     /// With --detach: drain between two times of day, the next time that they come, such as
-    /// "sat 22:00-02:00 Europe/Berlin"; DAY and ZONE may be left out
-    #[arg(long, value_parser = Window::from_str, value_name = "[DAY] FROM-TO [ZONE]",
+    /// "sat,sun 22:00-02:00 Europe/Berlin"; DAYS and ZONE may be left out
+    #[arg(long, value_parser = CalendarWindow::from_str, value_name = "[DAYS] FROM-TO [ZONE]",
           requires = "detach",
           conflicts_with_all = ["timeout", "undo", "files", "at", "events", "break_lock"])]
-    pub(crate) window: Option<Window>,
+    pub(crate) window: Option<CalendarWindow>,
     /// With --detach: tell this channel when it begins, is blocked for long and ends, a key of the Secret
     /// nodelife-notify; may be repeated
     #[arg(long, value_name = "CHANNEL", requires = "detach")]

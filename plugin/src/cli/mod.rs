@@ -9,7 +9,6 @@ mod format;
 mod input;
 mod nodes;
 mod terminal;
-pub(crate) mod window;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

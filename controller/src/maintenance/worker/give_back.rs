@@ -67,7 +67,7 @@ impl Worker {
     }
 
     /// Gives the nodes back, whatever has become of them; what is in the way of some.
-    async fn return_nodes(&mut self) -> anyhow::Result<Option<Wait>> {
+    pub(super) async fn return_nodes(&mut self) -> anyhow::Result<Option<Wait>> {
         if self.given_back || self.object.status.started_at.is_none() {
             return Ok(None);
         }

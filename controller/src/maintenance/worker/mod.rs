@@ -11,6 +11,7 @@ mod journal;
 mod nodes;
 mod plan;
 mod rescue;
+mod schedule;
 mod writes;
 
 use std::collections::BTreeSet;
@@ -18,8 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use jiff::{SignedDuration, Timestamp};
-use nodelife_cluster::{ApiError, Cluster};
+use jiff::Timestamp;
+use nodelife_cluster::Cluster;
 use nodelife_core::node_maintenance::{
     MaintenanceStatus, Mode, NodeMaintenance, NodeState, NodeStatus, condition,
 };
@@ -280,17 +281,6 @@ impl Worker {
         Next::After(wait)
     }
 
-    /// How long the object is kept from now on, if it has ended and is not kept for good.
-    fn time_to_live(&self) -> Option<Duration> {
-        let ttl = self.object.spec.ttl_seconds_after_finished?;
-        let end = self.object.status.finished_at?;
-        let end = end
-            .checked_add(SignedDuration::from_secs(ttl.into()))
-            .ok()?;
-        let left = end.duration_since(self.cluster.clock().now());
-        Some(Duration::try_from(left).unwrap_or_default())
-    }
-
     async fn step(&mut self) -> anyhow::Result<Next> {
         (self.end, self.ahead) = (None, None);
         self.waits = self.object.status.started_at.is_none();
@@ -307,17 +297,14 @@ impl Worker {
         if !self.waits && !self.is_held().await? {
             return Ok(Next::After(SOON));
         }
+        let now = self.cluster.clock().now();
+        let left =
+            |until: Timestamp| Duration::try_from(until.duration_since(now)).unwrap_or_default();
         if self.object.status.finished_at.is_some() {
             self.nodes_changed.mark_unchanged();
-            match self.time_to_live() {
-                Some(Duration::ZERO) => {
-                    return match self.cluster.delete_maintenance(&self.object).await {
-                        // The watch shows it soon.
-                        Ok(()) | Err(ApiError::NotFound(_)) => Ok(Next::Idle),
-                        Err(error) => Err(error.into()),
-                    };
-                }
-                left => self.end = left.map(|left| Instant::now() + left),
+            match self.leaves_at(now) {
+                Some(at) if at <= now => return self.leave(now).await,
+                at => self.end = at.map(|at| Instant::now() + left(at)),
             }
             self.stop_work().await?;
             self.note_uncordoned().await?;
@@ -327,7 +314,7 @@ impl Worker {
         let asked = readable
             .map_err(|why| format!("this version of nodelife cannot read it: {why}"))
             .and_then(|()| request(&self.object.spec, &self.cluster, (&self.audit, &self.begun)))
-            .and_then(|request| Ok((request, times(&self.object.spec)?)));
+            .and_then(|request| Ok((request, times(&self.object, now)?)));
         let (mut request, (start, end)) = match asked {
             Ok(asked) => asked,
             Err(why) => {
@@ -335,9 +322,7 @@ impl Worker {
                 return Ok(Next::Idle);
             }
         };
-        let now = self.cluster.clock().now();
-        let left =
-            |until: Timestamp| Duration::try_from(until.duration_since(now)).unwrap_or_default();
+        self.note_scheduled(start).await?;
         request.end = end.map(|end| Instant::now() + left(end));
         self.ahead = start.filter(|start| now < *start).map(|start| (start, end));
         if let Some((start, _)) = self.ahead {
@@ -371,6 +356,13 @@ impl Worker {
         let known = self.reservation.reservations.known();
         let now = self.cluster.clock().now();
         (check.blocker(&known, now), check.wanted(&known, now))
+    }
+
+    /// Forgets what it did: the status says so, too.
+    fn begin_anew(&mut self) {
+        (self.given_back, self.retries) = (false, 0);
+        self.events.forget();
+        self.reservation.release();
     }
 
     /// Its turn to write, if it waits.

@@ -2,7 +2,7 @@ use std::io;
 
 use jiff::Timestamp;
 use nodelife_core::format;
-use nodelife_core::node_maintenance::{NodeMaintenance, NodeState, NodeStatus, condition};
+use nodelife_core::node_maintenance::{LastRun, NodeMaintenance, NodeState, NodeStatus, condition};
 
 use crate::cli::{ClusterArgs, InputArgs};
 use crate::output::{Cell, Printer, Table};
@@ -41,6 +41,7 @@ pub(super) fn describe(
         ),
         ("Blocked", status.blocked().map(|b| b.message.to_string())),
         ("Window", said(condition::PROGRESSING, "WaitsForWindow")),
+        ("Last window", status.last_run.as_ref().map(last_window)),
         (
             "Not cordoned any more",
             said(condition::CORDONED, "Uncordoned"),
@@ -96,6 +97,15 @@ pub(super) fn describe(
         printer.note_whole(format_args!("next: {command}{flags}"));
     }
     Ok(())
+}
+
+fn last_window(run: &LastRun) -> String {
+    let from = run.started_at.map(|at| format!("{at:.0} to "));
+    let (from, end) = (from.unwrap_or_default(), run.finished_at);
+    format!(
+        "{from}{end:.0}, status {}: {}",
+        run.exit_status, run.message
+    )
 }
 
 fn print(lines: Vec<Line>, printer: &mut Printer) -> io::Result<()> {

@@ -15,6 +15,7 @@ pub(crate) mod replica;
 mod rescues;
 mod rolling;
 mod same_as_drain;
+mod schedule;
 pub(crate) mod support;
 mod told;
 mod unreadable;

@@ -1,4 +1,4 @@
-//! `--window`: when a maintenance may evict pods, by the calendar.
+//! `--window` and `spec.schedule`: when a maintenance may evict pods, by the calendar.
 
 use std::str::FromStr;
 
@@ -7,39 +7,42 @@ use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// Between two times of day, on one day of the week or on any.
+/// Between two times of day, on some days of the week or on any.
 #[derive(Clone, Debug)]
-pub(crate) struct Window {
-    day: Option<Weekday>,
+pub struct CalendarWindow {
+    /// Empty: any.
+    days: Vec<Weekday>,
     from: Time,
     to: Time,
     zone: TimeZone,
 }
 
-impl FromStr for Window {
+impl FromStr for CalendarWindow {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut words = text.split_whitespace().peekable();
-        let day = words.next_if(|word| !word.contains(':'));
+        let days = words.next_if(|word| !word.contains(':'));
         let times = words.next().and_then(|word| word.split_once('-'));
         let zone = words.next();
         let (Some((from, to)), None) = (times, words.next()) else {
             return Err(
-                "give [DAY] HH:MM-HH:MM [ZONE], as in \"sat 22:00-02:00 Europe/Berlin\"".to_owned(),
+                "give [DAYS] HH:MM-HH:MM [ZONE], as in \"sat,sun 22:00-02:00 Europe/Berlin\""
+                    .to_owned(),
             );
         };
         let time = |text: &str| {
             let time = strtime::parse("%H:%M", text).and_then(|time| time.to_time());
             time.map_err(|_| format!("{text} is no time of day, as 22:00 is"))
         };
-        let day = day.map(|day| {
+        let days = days.into_iter().flat_map(|days| days.split(','));
+        let days = days.map(|day| {
             let read = ["%a", "%A"].map(|format| strtime::parse(format, day).ok()?.weekday());
             let read = read.into_iter().flatten().next();
             read.ok_or_else(|| format!("{day} is no day of the week, as sat or Saturday is"))
         });
         Ok(Self {
-            day: day.transpose()?,
+            days: days.collect::<Result<_, _>>()?,
             from: time(from)?,
             to: time(to)?,
             zone: match zone {
@@ -50,10 +53,10 @@ impl FromStr for Window {
     }
 }
 
-impl Window {
+impl CalendarWindow {
     /// The one that is under way, or the next one. One that a change of the clocks leaves out is passed over.
     /// Fails at the end of the calendar.
-    pub(crate) fn next(&self, now: Timestamp) -> Result<(Zoned, Zoned), jiff::Error> {
+    pub fn next(&self, now: Timestamp) -> Result<(Zoned, Zoned), jiff::Error> {
         let mut date = now.to_zoned(self.zone.clone()).date().yesterday()?;
         loop {
             let last = if self.to <= self.from {
@@ -63,7 +66,7 @@ impl Window {
             };
             let start = date.to_datetime(self.from).to_zoned(self.zone.clone())?;
             let end = last.to_datetime(self.to).to_zoned(self.zone.clone())?;
-            let is_day = self.day.is_none_or(|day| day == date.weekday());
+            let is_day = self.days.is_empty() || self.days.contains(&date.weekday());
             if is_day && start < end && now < end.timestamp() {
                 return Ok((start, end));
             }
@@ -80,7 +83,7 @@ mod tests {
     use super::*;
 
     fn next(text: &str, now: &str) -> String {
-        let window: Window = text.parse().unwrap();
+        let window: CalendarWindow = text.parse().unwrap();
         let (start, end) = window.next(now.parse().unwrap()).unwrap();
         format!(
             "{} {}",
@@ -97,6 +100,11 @@ mod tests {
         assert_eq!(next(text, "2026-11-29T00:59:59Z"), saturday);
         let week_after = "Sat 2026-12-05 22:00 2026-12-06 02:00 CET";
         assert_eq!(next(text, "2026-11-29T01:00:00Z"), week_after);
+        let twice = next(
+            "tue,Friday 22:00-02:00 Europe/Berlin",
+            "2026-11-25T12:00:00Z",
+        );
+        assert_eq!(twice, "Fri 2026-11-27 22:00 2026-11-28 02:00 CET");
         let each_night = next("23:00-01:00 America/New_York", "2026-11-29T03:00:00Z");
         assert_eq!(each_night, "Sat 2026-11-28 23:00 2026-11-29 01:00 EST");
         let whole_day = next("Sunday 00:00-00:00 UTC", "2026-11-28T10:00:00Z");
@@ -113,10 +121,10 @@ mod tests {
 
     #[test]
     fn what_it_cannot_be_is_named() {
-        let error = |text: &str| text.parse::<Window>().unwrap_err();
+        let error = |text: &str| text.parse::<CalendarWindow>().unwrap_err();
         for text in ["", "sat", "22:00", "sat 22:00-02:00 UTC x"] {
             assert!(
-                error(text).starts_with("give [DAY] HH:MM-HH:MM [ZONE]"),
+                error(text).starts_with("give [DAYS] HH:MM-HH:MM [ZONE]"),
                 "{text}"
             );
         }
@@ -134,18 +142,20 @@ mod tests {
                 "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "America/Santiago",
             ]),
             (from, to) in (0..48_i8, 0..48_i8),
-            day in prop::option::of(1..=7_i8),
+            days in prop::collection::vec(1..=7_i8, 0..3),
         ) {
             let time = |half: i8| civil::time(half / 2, half % 2 * 30, 0, 0);
             let zone = TimeZone::get(zone).unwrap();
-            let day = day.map(|day| Weekday::from_monday_one_offset(day).unwrap());
+            let days = days.into_iter().map(|day| Weekday::from_monday_one_offset(day).unwrap());
+            let days: Vec<Weekday> = days.collect();
+            let is_day = |date: civil::Date| days.is_empty() || days.contains(&date.weekday());
             let (from, to) = (time(from), time(to));
-            let window = Window { day, from, to, zone: zone.clone() };
+            let window = CalendarWindow { days: days.clone(), from, to, zone: zone.clone() };
             let epoch: Timestamp = "2025-01-01T00:00:00Z".parse().unwrap();
             let now = epoch + SignedDuration::from_hours(hours);
             let (start, end) = window.next(now).unwrap();
             prop_assert!(start < end && now < end.timestamp());
-            prop_assert!(day.is_none_or(|day| day == start.date().weekday()));
+            prop_assert!(is_day(start.date()));
 
             let half_hours: Vec<Zoned> = (-96..48 * 17)
                 .map(|step| (now + SignedDuration::from_mins(30 * step)).to_zoned(zone.clone()))
@@ -156,8 +166,7 @@ mod tests {
             let found = half_hours.iter().skip(40).find_map(|begin| {
                 let last = if to <= from { begin.date().tomorrow().unwrap() } else { begin.date() };
                 let end = first(last, to)?;
-                let is_begin = first(begin.date(), from)? == begin
-                    && day.is_none_or(|day| day == begin.date().weekday());
+                let is_begin = first(begin.date(), from)? == begin && is_day(begin.date());
                 (is_begin && begin < end && now < end.timestamp()).then_some((begin, end))
             });
             // What a change of the clocks leaves out has no name that could be found.
