@@ -102,7 +102,7 @@ async fn set_taint(env: &TestEnvironment, node: &str, key: &str) {
 
 /// A node that has been silent for five minutes, with a pod of a StatefulSet and its volume, which bears
 /// the name that is returned.
-async fn dead(env: &TestEnvironment) -> (String, String) {
+pub(super) async fn dead(env: &TestEnvironment) -> (String, String) {
     let node = env.node("a");
     let client = env.namespace.client();
     let fixture =

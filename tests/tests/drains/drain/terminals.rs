@@ -10,10 +10,11 @@ use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::picture::terminal::{Next, Terminal};
 use nodelife_tests::proxy::{Fault, FaultRule};
-use nodelife_tests::{Parts, PlaneLease, until};
+use nodelife_tests::{ControlPlane, Parts, PlaneLease, until};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
+use super::rescue::dead;
 use super::support::{TestEnvironment, blocked_pod, environment_with_node, open};
 use crate::maintenance::support::Scene;
 
@@ -115,22 +116,45 @@ async fn what_reads_leaves_nothing_of_its_progress() {
     }
 }
 
-/// A drain and an eviction, each blocked until the terminal has had all widths.
+/// It draws nothing, but has a table, a question, and sentences.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_rescues_fits_the_terminal() {
+    let env = TestEnvironment::new(ControlPlane::shared_api().await, "rescues").await;
+    let (node, _) = dead(&env).await;
+    let off = "--machine-is-off";
+    let commands: [(&[&str], Option<&str>); 3] = [
+        (&["rescue", &node], None),
+        (&["rescue", &node, off], Some("[y/N]")),
+        (&["rescue", &node, off, "--yes"], Some("out-of-service")),
+    ];
+    for (words, interrupt) in commands {
+        let run = || std(env.nodelife(words));
+        tokio::task::block_in_place(|| on_terminals(run, &words.join(" "), false, interrupt));
+    }
+}
+
+/// Drains and an eviction, each blocked until the terminal has had all widths.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_drains_leaves_nothing_of_its_screen() {
-    for drains in [true, false] {
+    for drains in [1, 2, 0] {
         for columns in WIDTHS {
             let (env, node) = environment_with_node("draws").await;
             blocked_pod(&env, &node).await;
             let name = "a-pod-with-a-name-that-is-longer-than-a-narrow-terminal-is-wide";
             let pod = PodFixture::new(name).app("web").running_on(&node);
             pod.create(&env.namespace).await.unwrap();
-            let command = if drains {
-                std(env.nodelife(&["drain", &node, "--force"]))
-            } else {
-                let pods = ["evict", "web", name, "-n"];
-                std(env.nodelife(&[&pods[..], &[&env.namespace.name]].concat()))
+            let second = env.node("second");
+            let other = NodeFixture::new(&second);
+            other.create(env.namespace.client()).await.unwrap();
+            let pod = PodFixture::new("other").app("web").running_on(&second);
+            pod.create(&env.namespace).await.unwrap();
+            let namespace = &env.namespace.name;
+            let words = match drains {
+                0 => vec!["evict", "web", name, "-n", namespace],
+                1 => vec!["drain", &node, "--force"],
+                _ => vec!["drain", &node, &second, "--force", "--concurrency=2"],
             };
+            let command = std(env.nodelife(&words));
             blocked_until_resized(&env, command, columns).await;
         }
     }
@@ -169,7 +193,7 @@ async fn blocked_until_resized(env: &TestEnvironment, command: Command, columns:
     })
     .await;
     let mut counts = open();
-    counts.allowed = 2;
+    counts.allowed = 3;
     write_status(&env.namespace, "web", counts).await.unwrap();
     let (terminal, status, (heads, contents)) = run.await.unwrap();
     let shown = terminal.screen().contents();
