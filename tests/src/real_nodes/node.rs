@@ -457,6 +457,11 @@ impl RealNode {
         self.running().await?.namespaces.run(words).await
     }
 
+    /// The words that run the command after them on the node.
+    pub async fn enter(&self) -> Result<Vec<String>> {
+        Ok(self.running().await?.namespaces.enter())
+    }
+
     /// Starts a program on the node: it reaches what a pod there reaches.
     pub async fn spawn(&self, spec: Spec) -> Result<Supervised> {
         let enter = self.running().await?.namespaces.enter();

@@ -45,19 +45,20 @@ impl ProgramImage {
     /// Writes the image into `folder`. It has this workspace's own program, or is the image in the
     /// archive that the variable names.
     pub fn write(&self, folder: &Path) -> Result<PathBuf> {
+        self.write_as(folder, &format!("{}:{}", self.name, Self::TAG))
+    }
+
+    /// The same with another name and tag.
+    pub fn write_as(&self, folder: &Path, name: &str) -> Result<PathBuf> {
         let image = folder.join(format!("nodelife-{}.tar", self.stage));
         match env::var_os(self.variable) {
-            Some(archive) => self.rename(Path::new(&archive), &image)?,
-            None => self.pack(folder, &image)?,
+            Some(archive) => rename(Path::new(&archive), &image, name)?,
+            None => self.pack(folder, &image, name)?,
         }
         Ok(image)
     }
 
-    fn full_name(&self) -> String {
-        format!("{}:{}", self.name, Self::TAG)
-    }
-
-    fn pack(&self, folder: &Path, image: &Path) -> Result<()> {
+    fn pack(&self, folder: &Path, image: &Path, full_name: &str) -> Result<()> {
         let text = fs::read_to_string(CONTAINERFILE).context("failed to read the Containerfile")?;
         let stage = stage(&text, self.stage).context("failed to understand the Containerfile")?;
         let name = Path::new(&stage.program).file_name();
@@ -77,7 +78,7 @@ impl ProgramImage {
         );
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
         Image {
-            names: &[&self.full_name()],
+            names: &[full_name],
             program: &program,
             libraries: &libraries(&built)?,
             arguments: &arguments,
@@ -85,36 +86,36 @@ impl ProgramImage {
         }
         .write(image)
     }
+}
 
-    /// Copies an image with the name that the tests use.
-    fn rename(&self, archive: &Path, image: &Path) -> Result<()> {
-        let file =
-            File::open(archive).with_context(|| format!("failed to open {}", archive.display()))?;
-        let mut from = tar::Archive::new(file);
-        let mut to = tar::Builder::new(File::create(image)?);
-        let mut is_renamed = false;
-        for entry in from.entries()? {
-            let mut entry = entry?;
-            let mut header = entry.header().clone();
-            let path = entry.path()?.into_owned();
-            if path != Path::new("index.json") {
-                to.append_data(&mut header, path, entry)?;
-                continue;
-            }
-            let mut text = String::new();
-            entry.read_to_string(&mut text)?;
-            let index = named(&text, &self.full_name())?;
-            header.set_size(index.len() as u64);
-            to.append_data(&mut header, path, index.as_bytes())?;
-            is_renamed = true;
+/// Copies an image with another name.
+fn rename(archive: &Path, image: &Path, name: &str) -> Result<()> {
+    let file =
+        File::open(archive).with_context(|| format!("failed to open {}", archive.display()))?;
+    let mut from = tar::Archive::new(file);
+    let mut to = tar::Builder::new(File::create(image)?);
+    let mut is_renamed = false;
+    for entry in from.entries()? {
+        let mut entry = entry?;
+        let mut header = entry.header().clone();
+        let path = entry.path()?.into_owned();
+        if path != Path::new("index.json") {
+            to.append_data(&mut header, path, entry)?;
+            continue;
         }
-        ensure!(
-            is_renamed,
-            "{} is no OCI archive: it has no index.json",
-            archive.display()
-        );
-        to.finish().context("failed to write an image")
+        let mut text = String::new();
+        entry.read_to_string(&mut text)?;
+        let index = named(&text, name)?;
+        header.set_size(index.len() as u64);
+        to.append_data(&mut header, path, index.as_bytes())?;
+        is_renamed = true;
     }
+    ensure!(
+        is_renamed,
+        "{} is no OCI archive: it has no index.json",
+        archive.display()
+    );
+    to.finish().context("failed to write an image")
 }
 
 /// What the Containerfile says of an image.
@@ -199,13 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_gets_the_name_of_the_tests() {
+    fn an_archive_gets_another_name() {
         let index = r#"{"schemaVersion": 2, "manifests": [{"digest": "sha256:1", "size": 1}]}"#;
-        let wanted = ProgramImage::WEBHOOK.full_name();
-        let renamed: Value = serde_json::from_str(&named(index, &wanted).unwrap()).unwrap();
+        let wanted = "registry.test/webhook:1";
+        let renamed: Value = serde_json::from_str(&named(index, wanted).unwrap()).unwrap();
         let name = &renamed["manifests"][0]["annotations"]["io.containerd.image.name"];
-        assert_eq!(name, "nodelife.test/nodelife-webhook:1");
+        assert_eq!(name, wanted);
         assert_eq!(renamed["manifests"][0]["digest"], "sha256:1");
-        assert!(named(r#"{"manifests": []}"#, &wanted).is_err());
+        assert!(named(r#"{"manifests": []}"#, wanted).is_err());
     }
 }

@@ -2,5 +2,6 @@
 //! NodeRestriction.
 
 mod cold_start;
+mod installed;
 mod kubelets;
 mod scene;
