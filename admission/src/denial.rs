@@ -11,7 +11,7 @@ pub fn shown(text: &str) -> &str {
     cut(text, 1024)
 }
 
-named! {
+nodelife_core::named! {
     /// `status.code` and `status.reason` of a denial, as from the in-tree plugins.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum StatusReason {

@@ -9,9 +9,6 @@
 //! The mirrored in-tree plugins are those of Kubernetes v1.37.2, and of older versions where the
 //! configuration says so.
 
-#[macro_use]
-mod named;
-
 mod certificate_request;
 mod config;
 mod config_file;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-named! {
+nodelife_core::named! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "camelCase")]
     pub enum AdmissionRule {
@@ -53,7 +53,7 @@ impl AdmissionRule {
     ];
 }
 
-named! {
+nodelife_core::named! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "camelCase")]
     pub enum Mode {

@@ -9,41 +9,32 @@ use super::fact::Fact;
 use nodelife_core::natural;
 use nodelife_core::text::Str;
 
-/// How bad it is. Ordered: `Info < Warning < Error`.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-pub enum Severity {
-    /// Worth knowing.
-    #[default]
-    Info,
-    /// Will hurt under some condition that the finding names.
-    Warning,
-    /// Hurts now, or at the next restart, drain or failure.
-    Error,
-}
-
-impl Severity {
-    /// `error`, `warning` or `info`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Info => "info",
-        }
+nodelife_core::named! {
+    /// How bad it is. Ordered: `Info < Warning < Error`.
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        Default,
+        PartialEq,
+        Eq,
+        PartialOrd,
+        Ord,
+        Hash,
+        Serialize,
+        Deserialize,
+        JsonSchema,
+    )]
+    #[serde(rename_all = "lowercase")]
+    #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+    pub enum Severity {
+        /// Worth knowing.
+        #[default]
+        Info = "info",
+        /// Will hurt under some condition that the finding names.
+        Warning = "warning",
+        /// Hurts now, or at the next restart, drain or failure.
+        Error = "error",
     }
 }
 

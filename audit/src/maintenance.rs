@@ -24,18 +24,20 @@ const SCHEDULED_TAINTS: [&str; 4] = [
     "cloud.google.com/impending-node-termination",
 ];
 
-/// Why a node does not stay as it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum Maintenance {
-    /// Somebody is draining it.
-    Draining,
-    /// It was drained.
-    Drained,
-    /// An autoscaler is about to delete it, or its Node is being deleted.
-    Removal,
-    /// The cloud has scheduled an event of its machine.
-    Scheduled,
+nodelife_core::named! {
+    /// Why a node does not stay as it is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+    #[serde(rename_all = "camelCase")]
+    pub enum Maintenance {
+        /// Somebody is draining it.
+        Draining = "draining",
+        /// It was drained.
+        Drained = "drained",
+        /// An autoscaler is about to delete it, or its Node is being deleted.
+        Removal = "removal",
+        /// The cloud has scheduled an event of its machine.
+        Scheduled = "scheduled",
+    }
 }
 
 impl Maintenance {
@@ -54,15 +56,6 @@ impl Maintenance {
             Some(Self::Scheduled)
         } else {
             None
-        }
-    }
-
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Draining => "draining",
-            Self::Drained => "drained",
-            Self::Removal => "removal",
-            Self::Scheduled => "scheduled",
         }
     }
 }

@@ -19,6 +19,7 @@ pub mod glob;
 pub mod go_duration;
 pub mod machine;
 pub mod metric;
+mod named;
 pub mod natural;
 pub mod newest_time;
 pub mod node_access;

@@ -161,26 +161,6 @@ impl fmt::Display for WorkloadKind {
 }
 
 impl WorkloadKind {
-    pub const ALL: [Self; 6] = [
-        Self::Deployment,
-        Self::ReplicaSet,
-        Self::StatefulSet,
-        Self::DaemonSet,
-        Self::Job,
-        Self::ReplicationController,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Deployment => "Deployment",
-            Self::ReplicaSet => "ReplicaSet",
-            Self::StatefulSet => "StatefulSet",
-            Self::DaemonSet => "DaemonSet",
-            Self::Job => "Job",
-            Self::ReplicationController => "ReplicationController",
-        }
-    }
-
     pub fn api_version(self) -> &'static str {
         match self {
             Self::Deployment | Self::ReplicaSet | Self::StatefulSet | Self::DaemonSet => "apps/v1",

@@ -23,18 +23,18 @@ pub const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) const WRITES: [&str; 3] = ["CREATE", "UPDATE", "DELETE"];
 pub(super) const CHANGES: [&str; 2] = ["CREATE", "UPDATE"];
 
-named! {
+nodelife_core::named! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Webhook {
-        Tolerations = "tolerations.nodelife.dev",
         /// Tokens that nodes ask for, outside of the exempt namespaces.
         NodeTokens = "node-tokens.nodelife.dev",
-        /// The same in the namespaces that are exempt by the configuration.
-        ExemptTokens = "exempt-node-tokens.nodelife.dev",
-        /// The same in the namespaces that are exempt by a label.
-        LabelledTokens = "labelled-node-tokens.nodelife.dev",
         /// Everything else that nodes write.
         NodeRestriction = "node-restriction.nodelife.dev",
+        /// Tokens in the namespaces that are exempt by the configuration.
+        ExemptTokens = "exempt-node-tokens.nodelife.dev",
+        /// Tokens in the namespaces that are exempt by a label.
+        LabelledTokens = "labelled-node-tokens.nodelife.dev",
+        Tolerations = "tolerations.nodelife.dev",
         Agents = "agents.nodelife.dev",
         /// Budgets and the scales of their pods, whoever writes them.
         DrainSafety = "drain-safety.nodelife.dev",
@@ -72,16 +72,6 @@ pub fn registered_resource(name: &str) -> Option<&'static str> {
 }
 
 impl Webhook {
-    const ALL: [Self; 7] = [
-        Self::NodeTokens,
-        Self::NodeRestriction,
-        Self::ExemptTokens,
-        Self::LabelledTokens,
-        Self::Tolerations,
-        Self::Agents,
-        Self::DrainSafety,
-    ];
-
     fn is_on(self, policies: &Policies) -> bool {
         let on = |rule| policies.mode(rule) != Mode::Off;
         match self {

@@ -32,7 +32,7 @@ pub enum ReviewError {
     Operation(String),
 }
 
-named! {
+nodelife_core::named! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Operation {
         /// A new object, or a POST to a subresource.
@@ -48,9 +48,8 @@ named! {
 
 impl Operation {
     pub(super) fn parse(text: &str) -> Option<Self> {
-        [Self::Create, Self::Update, Self::Delete, Self::Connect]
-            .into_iter()
-            .find(|operation| operation.as_str() == text)
+        let mut all = Self::ALL.into_iter();
+        all.find(|operation| operation.as_str() == text)
     }
 }
 

@@ -18,20 +18,22 @@ pub struct Workload {
     pub status: WorkloadStatus,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum WorkloadKind {
-    /// `apps/v1`
-    Deployment,
-    /// `apps/v1`
-    ReplicaSet,
-    /// `apps/v1`
-    StatefulSet,
-    /// `apps/v1`
-    DaemonSet,
-    /// `batch/v1`
-    Job,
-    /// `v1`
-    ReplicationController,
+crate::named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum WorkloadKind {
+        /// `apps/v1`
+        Deployment = "Deployment",
+        /// `apps/v1`
+        ReplicaSet = "ReplicaSet",
+        /// `apps/v1`
+        StatefulSet = "StatefulSet",
+        /// `apps/v1`
+        DaemonSet = "DaemonSet",
+        /// `batch/v1`
+        Job = "Job",
+        /// `v1`
+        ReplicationController = "ReplicationController",
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -329,7 +329,7 @@ fn status(row: &NodeRow) -> Cell {
     }
     if let Some(maintenance) = row.maintenance {
         text.push(',');
-        text.push_str(maintenance.word());
+        text.push_str(maintenance.as_str());
     }
     let style = match row.state {
         ReadyState::NotReady | ReadyState::Unknown => style::ERROR,
