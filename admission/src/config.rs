@@ -6,6 +6,7 @@ use jiff::civil::Date;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::policy::node_restriction::hardening;
 use crate::rule::{AdmissionRule, Mode};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,7 +210,7 @@ impl NodeRestrictionConfig {
     }
 
     pub fn mode(&self, rule: AdmissionRule) -> Mode {
-        let is_stricter = AdmissionRule::STRICTER.contains(&rule);
+        let is_stricter = hardening::rules().any(|one| one == rule);
         let unnamed = if is_stricter { Mode::Off } else { self.mode };
         self.modes.get(&rule).copied().unwrap_or(unnamed)
     }

@@ -39,20 +39,6 @@ nodelife_core::named! {
     }
 }
 
-impl AdmissionRule {
-    /// The rules that refuse requests that the in-tree plugin allows: off unless their mode is configured.
-    pub(crate) const STRICTER: [Self; 8] = [
-        Self::PodStatusMetadata,
-        Self::MirrorPodLabels,
-        Self::SelfUncordon,
-        Self::RegistrationOwners,
-        Self::Events,
-        Self::SelfDeletion,
-        Self::CsiDrivers,
-        Self::OwnLabels,
-    ];
-}
-
 nodelife_core::named! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::match_conditions::{self, MatchCondition};
 use crate::config::Policies;
+use crate::policy::node_restriction::hardening;
 use crate::rule::{AdmissionRule, Mode};
 
 const NAMESPACE: &str = "nodelife-system";
@@ -56,9 +57,9 @@ pub fn webhook_configurations(policies: &Policies) -> Vec<Value> {
 pub fn registered_resource(name: &str) -> Option<&'static str> {
     static NAMES: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
         let mut policies = Policies::default();
-        policies.node_restriction.modes = AdmissionRule::STRICTER
+        policies.node_restriction.modes = hardening::rules()
             .map(|rule| (rule, Mode::Enforce))
-            .into();
+            .collect();
         let rules = Webhook::ALL
             .into_iter()
             .flat_map(|one| one.rules(&policies));

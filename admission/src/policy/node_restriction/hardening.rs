@@ -25,6 +25,11 @@ const RULES: [(AdmissionRule, Check); 8] = [
     (AdmissionRule::OwnLabels, own_labels),
 ];
 
+/// The rules that refuse requests that the in-tree plugin allows: off unless their mode is configured.
+pub(crate) fn rules() -> impl Iterator<Item = AdmissionRule> {
+    RULES.iter().map(|(rule, _)| *rule)
+}
+
 /// Checks a request that the in-tree rules allow. Of several that deny it the strictest mode counts.
 pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let on = RULES.iter().filter_map(|(rule, check)| {
