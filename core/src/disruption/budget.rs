@@ -181,16 +181,8 @@ impl Budget {
             scale_of(pods, workloads, Workload::replicas)?
         };
         let desired = self.spec.desired(expected)?;
-        let healthy = to_i32(
-            pods.iter()
-                .filter(|pod| {
-                    let disrupted = self.status.disrupted_pods.get(&pod.metadata.name);
-                    !pod.is_terminating()
-                        && disrupted.is_none_or(|since| *since + DELETION_TIMEOUT <= now)
-                        && pod.is_ready()
-                })
-                .count(),
-        );
+        let is_healthy = |pod: &&&Pod| self.absence(pod, now).is_none();
+        let healthy = to_i32(pods.iter().filter(is_healthy).count());
         let spare = healthy.saturating_sub(desired);
         let allowed = if expected > 0 && spare > 0 { spare } else { 0 };
         Ok(Counts {

@@ -60,7 +60,7 @@ impl fmt::Display for UnhealthyPod {
 }
 
 impl Budget {
-    /// Its pods that do not count as healthy, by name: the complement of [`Budget::count`].
+    /// Its pods that do not count as healthy, by name.
     pub fn unhealthy_pods<'a>(
         &self,
         pods: impl IntoIterator<Item = &'a Pod>,
@@ -82,7 +82,12 @@ impl Budget {
         unhealthy
     }
 
-    fn absence(&self, pod: &Pod, now: Timestamp) -> Option<(UnhealthyReason, Option<Timestamp>)> {
+    /// Why the pod does not count as healthy, and since when; none if it does.
+    pub(super) fn absence(
+        &self,
+        pod: &Pod,
+        now: Timestamp,
+    ) -> Option<(UnhealthyReason, Option<Timestamp>)> {
         let changed = |kind: &str| pod.condition(kind).and_then(|c| c.last_transition_time);
         if pod.is_terminating() {
             return Some((UnhealthyReason::Terminating, None));
