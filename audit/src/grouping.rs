@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use foldhash::HashMap;
 
 use super::fact::{Fact, FactKind, all_equal, keys, render, together};
-use super::finding::{Confidence, Finding, Severity};
+use super::finding::Finding;
 use super::pools::pool_of;
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::{format, natural};
@@ -118,21 +118,21 @@ impl<'a> NodePools<'a> {
         findings: impl IntoIterator<Item = &'a Finding>,
         apart: impl Fn(&'a Finding) -> Vec<&'a str>,
     ) -> Vec<FindingGroup<'a>> {
-        let mut index: HashMap<Key<'a>, usize> = HashMap::default();
+        let mut index: HashMap<_, usize> = HashMap::default();
         let mut alike: Vec<Vec<&'a Finding>> = Vec::new();
         for finding in findings {
-            let key = Key {
-                rule: &finding.rule,
-                severity: finding.severity,
-                is_measured: finding.confidence == Confidence::Measured,
-                fix: &finding.fix,
-                kind: &finding.subject.kind,
-                template: &finding.template,
-                words: facts(finding)
-                    .filter_map(|(_, fact)| fact.pattern())
-                    .collect(),
-                apart: apart(finding),
-            };
+            let words = facts(finding).filter_map(|(_, fact)| fact.pattern());
+            let words: Vec<_> = words.collect();
+            let key = (
+                &finding.rule,
+                finding.severity,
+                finding.confidence,
+                &finding.fix,
+                &finding.subject.kind,
+                &finding.template,
+                words,
+                apart(finding),
+            );
             let at = *index.entry(key).or_insert(alike.len());
             match alike.get_mut(at) {
                 Some(findings) => findings.push(finding),
@@ -215,18 +215,6 @@ impl<'a> NodePools<'a> {
     }
 }
 
-#[derive(PartialEq, Eq, Hash)]
-struct Key<'a> {
-    rule: &'a str,
-    severity: Severity,
-    is_measured: bool,
-    fix: &'a str,
-    kind: &'a str,
-    template: &'a str,
-    words: Vec<Cow<'a, str>>,
-    apart: Vec<&'a str>,
-}
-
 /// Pools, and the findings about their nodes.
 type Part<'a> = (Vec<&'a str>, Vec<&'a Finding>);
 
@@ -250,7 +238,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Statement, Subject};
+    use crate::{Confidence, Severity, Statement, Subject};
     use nodelife_core::quantity::Quantity;
 
     fn finding(rule: &str, kind: &str, name: &str, says: impl Into<Statement>) -> Finding {
