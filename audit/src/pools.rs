@@ -60,10 +60,8 @@ pub(super) fn counts<T: Ord>(values: impl IntoIterator<Item = T>) -> BTreeMap<T,
 
 /// The value that occurs most often, the smallest of several.
 pub(crate) fn most_common<T: Ord>(values: impl IntoIterator<Item = T>) -> Option<T> {
-    let counts = counts(values);
-    let most = counts.values().copied().max()?;
-    counts
-        .into_iter()
-        .find(|(_, count)| *count == most)
-        .map(|(value, _)| value)
+    // Of equal ones, `max_by_key` takes the last.
+    let counts = counts(values).into_iter().rev();
+    let (value, _) = counts.max_by_key(|(_, count)| *count)?;
+    Some(value)
 }
