@@ -128,6 +128,12 @@ impl<'a> Context<'a> {
         pods.filter(|pod| !pod.is_terminal())
     }
 
+    /// The names of those of them that are like this.
+    pub fn names_on(&self, node: &str, is_such: impl Fn(&Pod) -> bool) -> Vec<&'a str> {
+        let pods = self.active_pods_on(node).filter(|pod| is_such(pod));
+        pods.map(|pod| pod.metadata.name.as_str()).collect()
+    }
+
     /// The pods that an eviction would move: not terminated or terminating, DaemonSet's or static.
     pub fn evictable_pods(&self) -> impl Iterator<Item = &'a Pod> {
         let is_evictable =

@@ -28,11 +28,7 @@ fn cordoned_for(context: &Context<'_>, node: &Node) -> Option<i64> {
 
 fn drain_unfinished<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let seconds = cordoned_for(context, node).filter(|seconds| *seconds > HOUR)?;
-    let left: Vec<_> = context
-        .active_pods_on(&node.metadata.name)
-        .filter(|pod| !belongs_to_node(pod))
-        .map(|pod| pod.metadata.name.as_str())
-        .collect();
+    let left = context.names_on(&node.metadata.name, |pod| !belongs_to_node(pod));
     let says = match (left.is_empty(), context.snapshot.has(Source::Pods)) {
         (false, _) => "cordoned for {secondsCordoned}, but {pods} still there: {names}",
         (true, false) => "cordoned for {secondsCordoned}; pods not read",

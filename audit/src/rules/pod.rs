@@ -81,11 +81,7 @@ fn ready_on_dead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
     if node.is_ready() || context.lasts(node, condition)? <= SETTLED {
         return None;
     }
-    let ready: Vec<_> = context
-        .active_pods_on(&node.metadata.name)
-        .filter(|pod| pod.is_ready())
-        .map(|pod| pod.metadata.name.as_str())
-        .collect();
+    let ready = context.names_on(&node.metadata.name, Pod::is_ready);
     (!ready.is_empty()).then(|| {
         let found = FindingBuilder::node(node, "{pods} still Ready: {names}")
             .with("pods", Fact::count(ready.len(), "pod"))

@@ -4,7 +4,7 @@ use crate::context::claims;
 use crate::rule::rules;
 use crate::{Context, Fact, FindingBuilder, Findings, Rule, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::object::{Node, SYSTEM_CRITICAL};
+use nodelife_core::object::{Node, Pod, SYSTEM_CRITICAL};
 use nodelife_core::shutdown;
 use nodelife_core::taint::OUT_OF_SERVICE;
 
@@ -83,11 +83,8 @@ fn stuck<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>
     if dead <= LONG || is_out_of_service(node) {
         return None;
     }
-    let pods: Vec<_> = context
-        .active_pods_on(&node.metadata.name)
-        .filter(|pod| pod.is_terminating() && claims(pod).next().is_some())
-        .map(|pod| pod.metadata.name.as_str())
-        .collect();
+    let is_held = |pod: &Pod| pod.is_terminating() && claims(pod).next().is_some();
+    let pods = context.names_on(&node.metadata.name, is_held);
     (!pods.is_empty()).then(|| {
         let says = "no heartbeat for {seconds}; Terminating with volumes: {pods}";
         FindingBuilder::node(node, says)
