@@ -99,17 +99,10 @@ fn ready_on_dead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
     })
 }
 
-fn is_unschedulable(pod: &Pod) -> bool {
-    !pod.is_terminating()
-        && pod
-            .condition("PodScheduled")
-            .is_some_and(|c| c.status == "False" && c.reason == "Unschedulable")
-}
-
 fn waiting(context: &Context<'_>, findings: &mut Findings<'_>) {
     let unplaced = context.pods_on("").iter().copied();
     let pods: Vec<_> = unplaced
-        .filter(|pod| is_unschedulable(pod))
+        .filter(|pod| pod.is_unschedulable() && !pod.is_terminating())
         .filter(|pod| context.age(&pod.metadata).is_some_and(|age| age > SETTLED))
         .collect();
     if pods.is_empty() {

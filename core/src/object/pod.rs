@@ -31,6 +31,12 @@ impl Pod {
         self.condition("Ready").is_some_and(|c| c.status == "True")
     }
 
+    /// Whether the scheduler has found no node for it.
+    pub fn is_unschedulable(&self) -> bool {
+        let scheduled = self.condition("PodScheduled");
+        scheduled.is_some_and(|c| c.status == "False" && c.reason == "Unschedulable")
+    }
+
     pub fn is_terminal(&self) -> bool {
         self.status.phase == "Succeeded" || self.status.phase == "Failed"
     }

@@ -45,11 +45,6 @@ impl Around {
     }
 }
 
-pub(super) fn is_unschedulable(pod: &Pod) -> bool {
-    let scheduled = pod.condition("PodScheduled");
-    scheduled.is_some_and(|c| c.status == "False" && c.reason == "Unschedulable")
-}
-
 /// `kind namespace/name`, as sentences name an object.
 pub(super) fn named(kind: &str, pod: &Pod, name: &str) -> String {
     format!("{kind} {}/{name}", pod.metadata.namespace)

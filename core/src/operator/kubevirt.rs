@@ -6,7 +6,7 @@
 
 use serde::Deserialize;
 
-use super::around::{Around, Outlook, is_unschedulable, named};
+use super::around::{Around, Outlook, named};
 use super::{Object, Operator, OperatorResource, controller_of, objects};
 use crate::format::count;
 use crate::object::{Condition, Pod, nullable};
@@ -202,6 +202,8 @@ impl Migration {
             job == Some(&self.metadata.uid)
         })?;
         let name = &target.metadata.name;
-        is_unschedulable(target).then(|| format!("pod {name} is unschedulable"))
+        target
+            .is_unschedulable()
+            .then(|| format!("pod {name} is unschedulable"))
     }
 }

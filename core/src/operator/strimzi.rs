@@ -7,7 +7,7 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::around::{Around, Outlook, is_unschedulable, named};
+use super::around::{Around, Outlook, named};
 use super::{Object, Operator, OperatorResource, objects};
 use crate::object::{Condition, Pod, nullable};
 use crate::text::Str;
@@ -119,8 +119,8 @@ impl Operator for Strimzi {
             return None;
         }
         if let Some(other) = unready_broker(around, pod, cluster) {
-            let (broker, unschedulable) = (&other.metadata.name, is_unschedulable(other));
-            return Some(if unschedulable {
+            let broker = &other.metadata.name;
+            return Some(if other.is_unschedulable() {
                 Outlook::NeedsFirst(format!(
                     "{name}: pod {broker} cannot be scheduled, and until it runs no other may go"
                 ))
