@@ -209,7 +209,7 @@ impl<'a> Context<'a> {
         pods.into_iter().flatten().filter(move |pod| {
             claim.is_some_and(|claim| {
                 pod.metadata.namespace == claim.namespace
-                    && claims(pod).any(|name| *name == *claim.name)
+                    && pod.claims().any(|name| *name == claim.name)
             })
         })
     }
@@ -391,11 +391,6 @@ fn clock_ahead(node: &Node, lease: Option<&Lease>, now: Timestamp) -> Option<i64
     let newest = posted.chain([renewed]).flatten().max()?;
     let ahead = newest.duration_since(now).as_secs();
     (ahead > TOLERATED).then_some(ahead)
-}
-
-pub(crate) fn claims(pod: &Pod) -> impl Iterator<Item = &str> {
-    let volumes = pod.spec.volumes.iter();
-    volumes.filter_map(|volume| Some(&*volume.persistent_volume_claim.as_ref()?.claim_name))
 }
 
 /// The node's capacity of a resource; none if it is absent or invalid.

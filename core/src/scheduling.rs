@@ -334,11 +334,10 @@ impl<'a> Placement<'a> {
     }
 
     fn out_of_reach(&self, node: &Node, pod: &Pod) -> Option<Reason> {
-        let claims = pod.spec.volumes.iter();
-        let claims = claims.filter_map(|volume| volume.persistent_volume_claim.as_ref());
         let namespace = pod.metadata.namespace.as_str();
+        let claims = pod.claims();
         let mut volumes =
-            claims.filter_map(|claim| self.cluster.volumes.get(&(namespace, &*claim.claim_name)));
+            claims.filter_map(|claim| self.cluster.volumes.get(&(namespace, claim.as_str())));
         let volume = volumes.find(|volume| {
             let affinity = volume.spec.node_affinity.as_ref();
             affinity.is_some_and(|affinity| !affinity.required.matches(node))

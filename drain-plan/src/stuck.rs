@@ -37,9 +37,7 @@ pub fn diagnosis(pod: &Pod, nodes: &[Node], now: Timestamp) -> Vec<String> {
             ),
             _ => "its kubelet has not reported that it stopped; see the pod's events".to_owned(),
         });
-        let volumes = pod.spec.volumes.iter();
-        let claims = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
-        let claims = join(claims.map(|claim| &claim.claim_name), ", ");
+        let claims = join(pod.claims(), ", ");
         if !claims.is_empty() {
             reasons.push(format!(
                 "it uses the volumes of claims {claims}; a volume that cannot be unmounted blocks its \

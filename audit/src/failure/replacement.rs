@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use nodelife_core::object::Pod;
 use nodelife_core::scheduling::Placement;
+use nodelife_core::text::Str;
 
 use crate::Context;
-use crate::context::{belongs_to_node, claims};
+use crate::context::belongs_to_node;
 
 /// What takes the place of a pod, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -73,8 +74,8 @@ impl Replacement {
 }
 
 /// The first claim whose volume only one node, or one pod, may use.
-fn unshared_claim<'p>(context: &Context<'_>, pod: &'p Pod) -> Option<&'p str> {
-    let is_shared = |claim: &&str| {
+fn unshared_claim<'p>(context: &Context<'_>, pod: &'p Pod) -> Option<&'p Str> {
+    let is_shared = |claim: &&Str| {
         let mut volumes = context.snapshot.volumes.iter().flatten();
         volumes.any(|volume| {
             let of = volume.spec.claim_ref.as_ref();
@@ -83,7 +84,7 @@ fn unshared_claim<'p>(context: &Context<'_>, pod: &'p Pod) -> Option<&'p str> {
                 && modes.any(|mode| mode.ends_with("Many"))
         })
     };
-    claims(pod).find(|claim| !is_shared(claim))
+    pod.claims().find(|claim| !is_shared(claim))
 }
 
 /// Whether a replacement of the pod waits until the volumes of the pod are detached: not where other
@@ -91,5 +92,5 @@ fn unshared_claim<'p>(context: &Context<'_>, pod: &'p Pod) -> Option<&'p str> {
 pub(crate) fn is_bound(context: &Context<'_>, pod: &Pod) -> bool {
     let owner = pod.metadata.controller();
     let in_order = owner.is_some_and(|owner| owner.kind == "StatefulSet");
-    unshared_claim(context, pod).is_some() || (in_order && claims(pod).next().is_some())
+    unshared_claim(context, pod).is_some() || (in_order && pod.claims().next().is_some())
 }

@@ -1,6 +1,5 @@
 //! SHD: graceful shutdowns, and nodes that shut down without one.
 
-use crate::context::claims;
 use crate::rule::rules;
 use crate::{Context, Fact, FindingBuilder, Findings, Rule, Statement};
 use nodelife_core::allocatable::KubeletConfiguration;
@@ -83,7 +82,7 @@ fn stuck<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>
     if dead <= LONG || is_out_of_service(node) {
         return None;
     }
-    let is_held = |pod: &Pod| pod.is_terminating() && claims(pod).next().is_some();
+    let is_held = |pod: &Pod| pod.is_terminating() && pod.claims().next().is_some();
     let pods = context.names_on(&node.metadata.name, is_held);
     (!pods.is_empty()).then(|| {
         let says = "no heartbeat for {seconds}; Terminating with volumes: {pods}";

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::context::claims;
 use crate::owners::{Owner, is_system_critical};
 use crate::rule::rules;
 use crate::{Context, Fact, Findings, Rule, Severity, Statement};
@@ -111,7 +110,7 @@ fn odd_time(context: &Context<'_>, findings: &mut Findings<'_>) {
     report(context, findings, is_odd, |pod| {
         let seconds = odd(&pod.spec.tolerations)?;
         let kind = pod.metadata.controller().map(|owner| owner.kind.as_str());
-        let stateful = claims(pod).next().is_some();
+        let stateful = pod.claims().next().is_some();
         if kind == Some("ReplicaSet") && !stateful && seconds > LONG {
             let says = "{pods}: stateless, and stays {seconds}s on a dead node";
             Some(Statement::from(says).with("seconds", seconds))

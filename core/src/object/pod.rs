@@ -45,6 +45,12 @@ impl Pod {
         self.metadata.deletion_timestamp.is_some()
     }
 
+    /// The names of the claims whose volumes it mounts.
+    pub fn claims(&self) -> impl Iterator<Item = &Str> {
+        let volumes = self.spec.volumes.iter();
+        volumes.filter_map(|volume| Some(&volume.persistent_volume_claim.as_ref()?.claim_name))
+    }
+
     /// Whether the kubelet runs it from a file or URL (`kubernetes.io/config.mirror`).
     pub fn is_mirror(&self) -> bool {
         self.metadata.annotations.contains_key(MIRROR_ANNOTATION)

@@ -129,11 +129,9 @@ impl DrainMachine {
     /// The volumes that only pods which are gone used, and that are still attached to the node.
     fn attached(&self, node: &str) -> Vec<Str> {
         let claims = |t: &Tracked| -> Vec<(Str, Str)> {
-            let namespace = &t.pod.metadata.namespace;
-            let volumes = t.pod.spec.volumes.iter();
-            let claims = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
+            let (namespace, claims) = (&t.pod.metadata.namespace, t.pod.claims());
             claims
-                .map(|claim| (namespace.clone(), claim.claim_name.clone()))
+                .map(|claim| (namespace.clone(), claim.clone()))
                 .collect()
         };
         // A DaemonSet's pod keeps its volume where it is.
