@@ -240,14 +240,9 @@ impl DrainBy {
     }
 }
 
-fn is_of_daemon_set(pod: &Pod) -> bool {
-    let kind = pod.metadata.controller().and_then(WorkloadKind::of);
-    kind == Some(WorkloadKind::DaemonSet)
-}
-
 /// Whether it runs for a DaemonSet that exists.
 fn is_daemon(pod: &Pod, controller: Presence) -> bool {
-    is_of_daemon_set(pod) && !pod.is_terminal() && controller != Presence::Absent
+    pod.is_of(WorkloadKind::DaemonSet) && !pod.is_terminal() && controller != Presence::Absent
 }
 
 /// The filters of k8s.io/kubectl v0.37.2 (`pkg/drain/filters.go`).
@@ -256,7 +251,7 @@ fn kubectl(pod: &Pod, controller: Presence) -> Fate {
         let why = "a DaemonSet manages it, and it stays";
         return Fate::Needs(vec![("--ignore-daemonsets", why)]);
     }
-    let orphaned = is_of_daemon_set(pod) && !pod.is_terminal();
+    let orphaned = pod.is_of(WorkloadKind::DaemonSet) && !pod.is_terminal();
     if pod.is_mirror() && !orphaned {
         return Fate::Leaves;
     }

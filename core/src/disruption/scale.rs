@@ -214,7 +214,7 @@ impl DeclaredPods {
     /// Those of them that a drain evicts, without those of Jobs, which end by themselves.
     pub fn evictable_under(&self, budget: &Budget) -> Vec<&Pod> {
         let is_evictable =
-            |pod: &&Pod| !is_of(pod, WorkloadKind::DaemonSet) && !is_of(pod, WorkloadKind::Job);
+            |pod: &&Pod| !pod.is_of(WorkloadKind::DaemonSet) && !pod.is_of(WorkloadKind::Job);
         self.selected_by(budget).filter(is_evictable).collect()
     }
 
@@ -227,7 +227,7 @@ impl DeclaredPods {
         autoscalers: &Autoscalers,
     ) -> CountResult<Option<RefusedScale>> {
         let pods = self.evictable_under(budget);
-        let has = |kind| self.selected_by(budget).any(|pod| is_of(pod, kind));
+        let has = |kind| self.selected_by(budget).any(|pod| pod.is_of(kind));
         let without_scale = if has(WorkloadKind::DaemonSet) {
             "daemonsets.apps"
         } else if has(WorkloadKind::Job) {
@@ -240,11 +240,6 @@ impl DeclaredPods {
         }
         Err(CountError::NoScale(without_scale))
     }
-}
-
-fn is_of(pod: &Pod, kind: WorkloadKind) -> bool {
-    let controller = pod.metadata.controller();
-    controller.and_then(WorkloadKind::of) == Some(kind)
 }
 
 #[cfg(test)]

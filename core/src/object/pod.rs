@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::meta::{is_default, nullable, quantities};
-use super::{Affinity, LabelSelector, Labels, Meta, ResourceList, Shared};
+use super::{Affinity, LabelSelector, Labels, Meta, ResourceList, Shared, WorkloadKind};
 use crate::text::Str;
 use crate::version::Version;
 
@@ -43,6 +43,12 @@ impl Pod {
 
     pub fn is_terminating(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Whether a workload of this kind controls it.
+    pub fn is_of(&self, kind: WorkloadKind) -> bool {
+        let controller = self.metadata.controller();
+        controller.and_then(WorkloadKind::of) == Some(kind)
     }
 
     /// The names of the claims whose volumes it mounts.

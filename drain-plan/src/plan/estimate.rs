@@ -220,8 +220,7 @@ impl Schedule<'_> {
                     permits.next = at.saturating_add(EVICTION);
                     let gone = at.saturating_add(stops(pod));
                     emptied = emptied.max(gone);
-                    let kind = pod.metadata.controller().and_then(WorkloadKind::of);
-                    let created = if kind == Some(WorkloadKind::StatefulSet) {
+                    let created = if pod.is_of(WorkloadKind::StatefulSet) {
                         // The name is free when the old pod is gone.
                         gone
                     } else {
