@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::VERSION;
+use super::object;
 use crate::config::{DrainSafetyException, Policies};
 use crate::registration::match_conditions;
 use crate::registration::webhooks::{CHANGES, namespaced};
@@ -61,20 +61,16 @@ pub(super) fn policies(policies: &Policies) -> Vec<Value> {
         conditions.push(json!({"name": "is-no-exception", "expression": none}));
     }
     let policy = json!({
-        "apiVersion": VERSION,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": NAME},
-        "spec": {
-            "failurePolicy": "Ignore",
-            "matchConstraints": {
-                "resourceRules": [namespaced("policy", &["poddisruptionbudgets"], &CHANGES)],
-            },
-            "matchConditions": conditions,
-            "validations": [
-                {"expression": HOLDS, "messageExpression": MESSAGE, "reason": "Forbidden"},
-            ],
+        "failurePolicy": "Ignore",
+        "matchConstraints": {
+            "resourceRules": [namespaced("policy", &["poddisruptionbudgets"], &CHANGES)],
         },
+        "matchConditions": conditions,
+        "validations": [
+            {"expression": HOLDS, "messageExpression": MESSAGE, "reason": "Forbidden"},
+        ],
     });
+    let policy = object("ValidatingAdmissionPolicy", NAME, &policy);
     [vec![policy], bindings].concat()
 }
 
@@ -86,16 +82,12 @@ fn binding(name: &str, mode: Mode, operator: &str, namespaces: &[&str]) -> Optio
         .filter(|_| !namespaces.is_empty())
         .collect();
     let matched = json!({"namespaceSelector": {"matchExpressions": is_in}});
-    Some(json!({
-        "apiVersion": VERSION,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
-        "spec": {
-            "policyName": NAME,
-            "validationActions": actions,
-            "matchResources": matched,
-        },
-    }))
+    let binding = json!({
+        "policyName": NAME,
+        "validationActions": actions,
+        "matchResources": matched,
+    });
+    Some(object("ValidatingAdmissionPolicyBinding", name, &binding))
 }
 
 /// JSON's notation of a text is one of CEL's.

@@ -24,9 +24,6 @@ use super::webhooks::Webhook;
 use crate::config::Policies;
 use crate::rule::{AdmissionRule, Mode};
 
-/// Both kinds are served in this version: the validating one since 1.30, the mutating one since 1.36.
-const VERSION: &str = "admissionregistration.k8s.io/v1";
-
 /// `ValidatingAdmissionPolicy` objects with their bindings, and a `MutatingAdmissionPolicy` with
 /// its own, for the rules of `policies` that need no lookup.
 pub fn admission_policies(policies: &Policies) -> Vec<Value> {
@@ -42,6 +39,17 @@ pub fn admission_policies(policies: &Policies) -> Vec<Value> {
         objects.extend(tolerations(policies));
     }
     objects
+}
+
+/// A policy or a binding, in the version in which both are served: the validating ones since 1.30, the
+/// mutating ones since 1.36.
+fn object(kind: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    })
 }
 
 /// `validationActions` of a mode; none for `off`.
@@ -68,24 +76,16 @@ fn validating(restriction: &Restriction, actions: &Value) -> [Value; 2] {
     if restriction.rule != AdmissionRule::Identity {
         conditions.push(match_conditions::is_named());
     }
+    let policy = json!({
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": restriction.resources},
+        "matchConditions": conditions,
+        "validations": checks,
+    });
+    let binding = json!({"policyName": name, "validationActions": actions});
     [
-        json!({
-            "apiVersion": VERSION,
-            "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": name},
-            "spec": {
-                "failurePolicy": "Fail",
-                "matchConstraints": {"resourceRules": restriction.resources},
-                "matchConditions": conditions,
-                "validations": checks,
-            },
-        }),
-        json!({
-            "apiVersion": VERSION,
-            "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": name},
-            "spec": {"policyName": name, "validationActions": actions},
-        }),
+        object("ValidatingAdmissionPolicy", &name, &policy),
+        object("ValidatingAdmissionPolicyBinding", &name, &binding),
     ]
 }
 
@@ -119,25 +119,17 @@ fn tolerations(policies: &Policies) -> [Value; 2] {
         step(UNREACHABLE, policy.unreachable_seconds)
     );
     let lacks = format!("!({} && {})", covered(NOT_READY), covered(UNREACHABLE));
+    let policy = json!({
+        // A pod without them does no harm.
+        "failurePolicy": "Ignore",
+        "reinvocationPolicy": "IfNeeded",
+        "matchConstraints": {"resourceRules": Webhook::Tolerations.rules(policies)},
+        "matchConditions": [{"name": "lacks-a-toleration", "expression": lacks}],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
+    });
+    let binding = json!({"policyName": name});
     [
-        json!({
-            "apiVersion": VERSION,
-            "kind": "MutatingAdmissionPolicy",
-            "metadata": {"name": name},
-            "spec": {
-                // A pod without them does no harm.
-                "failurePolicy": "Ignore",
-                "reinvocationPolicy": "IfNeeded",
-                "matchConstraints": {"resourceRules": Webhook::Tolerations.rules(policies)},
-                "matchConditions": [{"name": "lacks-a-toleration", "expression": lacks}],
-                "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
-            },
-        }),
-        json!({
-            "apiVersion": VERSION,
-            "kind": "MutatingAdmissionPolicyBinding",
-            "metadata": {"name": name},
-            "spec": {"policyName": name},
-        }),
+        object("MutatingAdmissionPolicy", name, &policy),
+        object("MutatingAdmissionPolicyBinding", name, &binding),
     ]
 }
