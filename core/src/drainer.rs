@@ -25,24 +25,26 @@ const REPLICATED: [&str; 4] = ["ReplicationController", "Job", "ReplicaSet", "St
 /// The annotations of pods that are read here, beside [`PROTECTIONS`].
 pub const ANNOTATIONS: [&str; 2] = [LOCAL_VOLUMES, DAEMONSET_POD];
 
-/// A program that drains nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Drainer {
-    /// The update of a managed node group of Amazon EKS.
-    Eks,
-    /// The upgrade of a node pool of Google Kubernetes Engine.
-    Gke,
-    /// The upgrade of a node pool of Azure Kubernetes Service.
-    Aks,
-    /// Karpenter's termination of a `NodeClaim`.
-    Karpenter,
-    /// The scale-down of cluster-autoscaler, with its default flags.
-    ClusterAutoscaler,
-    /// The deletion of a Machine by Cluster API.
-    ClusterApi,
-    /// `kubectl drain`.
-    Kubectl,
+crate::named! {
+    /// A program that drains nodes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Drainer {
+        /// The update of a managed node group of Amazon EKS.
+        Eks = "eks",
+        /// The upgrade of a node pool of Google Kubernetes Engine.
+        Gke = "gke",
+        /// The upgrade of a node pool of Azure Kubernetes Service.
+        Aks = "aks",
+        /// Karpenter's termination of a `NodeClaim`.
+        Karpenter = "karpenter",
+        /// The scale-down of cluster-autoscaler, with its default flags.
+        ClusterAutoscaler = "cluster-autoscaler",
+        /// The deletion of a Machine by Cluster API.
+        ClusterApi = "cluster-api",
+        /// `kubectl drain`.
+        Kubectl = "kubectl",
+    }
 }
 
 /// What becomes of a drain that has not ended when its time limit has passed.
@@ -55,8 +57,6 @@ pub enum AtLimit {
 }
 
 struct Facts {
-    drainer: Drainer,
-    word: &'static str,
     name: &'static str,
     /// Seconds for one node; none: for ever.
     limit: Option<u64>,
@@ -67,71 +67,61 @@ struct Facts {
     then: &'static str,
 }
 
-const FACTS: [Facts; 7] = [
-    Facts {
-        drainer: Drainer::Eks,
-        word: "eks",
-        name: "EKS",
-        limit: Some(15 * 60),
-        set_by: None,
-        at_limit: AtLimit::Fails,
-        then: "the update fails with PodEvictionFailure, or deletes the pods if it was forced",
-    },
-    Facts {
-        drainer: Drainer::Gke,
-        word: "gke",
-        name: "GKE",
-        limit: Some(60 * 60),
-        set_by: None,
-        at_limit: AtLimit::Deletes,
-        then: "it deletes the pods that are left",
-    },
-    Facts {
-        drainer: Drainer::Aks,
-        word: "aks",
-        name: "AKS",
-        limit: Some(30 * 60),
-        set_by: Some("the drain timeout of the node pool"),
-        at_limit: AtLimit::Fails,
-        then: "the upgrade fails",
-    },
-    Facts {
-        drainer: Drainer::Karpenter,
-        word: "karpenter",
-        name: "Karpenter",
-        limit: None,
-        set_by: Some("terminationGracePeriod of the NodeClaim"),
-        at_limit: AtLimit::Deletes,
-        then: "it deletes the pods that are left",
-    },
-    Facts {
-        drainer: Drainer::ClusterAutoscaler,
-        word: "cluster-autoscaler",
-        name: "cluster-autoscaler",
-        limit: None,
-        set_by: None,
-        at_limit: AtLimit::Fails,
-        then: "it keeps the node",
-    },
-    Facts {
-        drainer: Drainer::ClusterApi,
-        word: "cluster-api",
-        name: "Cluster API",
-        limit: None,
-        set_by: Some("nodeDrainTimeoutSeconds of the Machine"),
-        at_limit: AtLimit::Deletes,
-        then: "it deletes the Machine with the pods that are left",
-    },
-    Facts {
-        drainer: Drainer::Kubectl,
-        word: "kubectl",
-        name: "kubectl",
-        limit: None,
-        set_by: Some("--timeout"),
-        at_limit: AtLimit::Fails,
-        then: "it fails",
-    },
-];
+impl Drainer {
+    fn facts(self) -> Facts {
+        match self {
+            Self::Eks => Facts {
+                name: "EKS",
+                limit: Some(15 * 60),
+                set_by: None,
+                at_limit: AtLimit::Fails,
+                then: "the update fails with PodEvictionFailure, or deletes the pods if it was forced",
+            },
+            Self::Gke => Facts {
+                name: "GKE",
+                limit: Some(60 * 60),
+                set_by: None,
+                at_limit: AtLimit::Deletes,
+                then: "it deletes the pods that are left",
+            },
+            Self::Aks => Facts {
+                name: "AKS",
+                limit: Some(30 * 60),
+                set_by: Some("the drain timeout of the node pool"),
+                at_limit: AtLimit::Fails,
+                then: "the upgrade fails",
+            },
+            Self::Karpenter => Facts {
+                name: "Karpenter",
+                limit: None,
+                set_by: Some("terminationGracePeriod of the NodeClaim"),
+                at_limit: AtLimit::Deletes,
+                then: "it deletes the pods that are left",
+            },
+            Self::ClusterAutoscaler => Facts {
+                name: "cluster-autoscaler",
+                limit: None,
+                set_by: None,
+                at_limit: AtLimit::Fails,
+                then: "it keeps the node",
+            },
+            Self::ClusterApi => Facts {
+                name: "Cluster API",
+                limit: None,
+                set_by: Some("nodeDrainTimeoutSeconds of the Machine"),
+                at_limit: AtLimit::Deletes,
+                then: "it deletes the Machine with the pods that are left",
+            },
+            Self::Kubectl => Facts {
+                name: "kubectl",
+                limit: None,
+                set_by: Some("--timeout"),
+                at_limit: AtLimit::Fails,
+                then: "it fails",
+            },
+        }
+    }
+}
 
 /// A drainer with its time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -153,16 +143,14 @@ impl FromStr for DrainBy {
             Some((word, limit)) => (word, Some(time_limit(limit)?.as_secs())),
             None => (text, None),
         };
-        let facts = FACTS
-            .iter()
-            .find(|facts| facts.word == word)
-            .ok_or_else(|| {
-                let words = format::join(FACTS.iter().map(|facts| facts.word), ", ");
-                format!("expected one of {words}, and its time limit if it is another: eks=20m")
-            })?;
+        let mut all = Drainer::ALL.into_iter();
+        let drainer = all.find(|one| one.as_str() == word).ok_or_else(|| {
+            let words = Drainer::ALL.map(Drainer::as_str).join(", ");
+            format!("expected one of {words}, and its time limit if it is another: eks=20m")
+        })?;
         Ok(Self {
-            drainer: facts.drainer,
-            limit_seconds: limit.or(facts.limit),
+            drainer,
+            limit_seconds: limit.or_else(|| drainer.facts().limit),
         })
     }
 }
@@ -170,8 +158,10 @@ impl FromStr for DrainBy {
 /// What it does with a node that is not drained in time.
 impl fmt::Display for DrainBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Facts { name, then, .. } = self.facts();
-        match (self.limit_text(), self.facts().set_by) {
+        let Facts {
+            name, set_by, then, ..
+        } = self.drainer.facts();
+        match (self.limit_text(), set_by) {
             (Some(limit), _) => write!(f, "{name} drains a node for {limit}, then {then}"),
             (None, Some(set_by)) => {
                 write!(
@@ -203,20 +193,14 @@ pub enum Fate {
 }
 
 impl DrainBy {
-    fn facts(&self) -> &'static Facts {
-        let [first, others @ ..] = &FACTS;
-        let same = |facts: &&Facts| facts.drainer == self.drainer;
-        others.iter().find(same).unwrap_or(first)
-    }
-
     /// Its name in a sentence.
     pub fn name(&self) -> &'static str {
-        self.facts().name
+        self.drainer.facts().name
     }
 
     /// What happens when its time has passed.
     pub fn at_limit(&self) -> AtLimit {
-        self.facts().at_limit
+        self.drainer.facts().at_limit
     }
 
     /// Its time limit in words.
