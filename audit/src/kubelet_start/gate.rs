@@ -21,30 +21,24 @@ pub(super) struct Gates<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gate {
-    stage: Stage,
+    is_available: bool,
+    /// The gate that sets all of its stage.
+    of_stage: Option<&'static str>,
     default: bool,
     locked: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    PreAlpha,
-    Alpha,
-    Beta,
-    Settled,
-}
-
 impl Gate {
     fn of(letter: char) -> Option<Self> {
-        let stage = match letter.to_ascii_lowercase() {
-            'p' => Stage::PreAlpha,
-            'a' => Stage::Alpha,
-            'b' => Stage::Beta,
-            'g' | 'd' | '0' | '1' => Stage::Settled,
+        let of_stage = match letter.to_ascii_lowercase() {
+            'a' => Some("AllAlpha"),
+            'b' => Some("AllBeta"),
+            'p' | 'g' | 'd' | '0' | '1' => None,
             _ => return None,
         };
         Some(Self {
-            stage,
+            is_available: !letter.eq_ignore_ascii_case(&'p'),
+            of_stage,
             default: letter.is_ascii_uppercase() || letter == '1',
             locked: letter.is_ascii_digit(),
         })
@@ -74,11 +68,7 @@ impl<'a> Gates<'a> {
         let Some(gate) = self.known.get(name) else {
             return false;
         };
-        let all = match gate.stage {
-            Stage::Alpha => self.given.get("AllAlpha"),
-            Stage::Beta => self.given.get("AllBeta"),
-            Stage::PreAlpha | Stage::Settled => None,
-        };
+        let all = gate.of_stage.and_then(|all| self.given.get(all));
         let is_special = matches!(name, "AllAlpha" | "AllBeta");
         all.copied().filter(|_| !is_special).unwrap_or(gate.default)
     }
@@ -107,7 +97,7 @@ impl<'a> Gates<'a> {
         if gate.locked && gate.default != on {
             return Some(format!("locked to {} since it is settled", gate.default));
         }
-        (gate.stage == Stage::PreAlpha).then(|| "not available yet".to_owned())
+        (!gate.is_available).then(|| "not available yet".to_owned())
     }
 
     fn last_known(name: &str, target: Target) -> Option<Target> {
