@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
+use nodelife_core::names::{is_label_name, is_subdomain};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -383,23 +384,8 @@ fn label_keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>,
 /// Whether `text` is a label key, or the prefix of some with its slash (`IsLabelKey`, apimachinery
 /// pkg/api/validate/content/kube.go, v0.37.2).
 fn is_label_key(text: &str) -> bool {
-    let is_name = |name: &str| name.len() <= 63 && is_word(name, "-_.");
     match text.split_once('/') {
-        None => is_name(text),
-        Some((prefix, name)) => is_subdomain(prefix) && (name.is_empty() || is_name(name)),
+        None => is_label_name(text),
+        Some((prefix, name)) => is_subdomain(prefix) && (name.is_empty() || is_label_name(name)),
     }
-}
-
-/// `IsDNS1123Subdomain` (dns.go beside it).
-fn is_subdomain(text: &str) -> bool {
-    let is_lower = !text.contains(|c: char| c.is_ascii_uppercase());
-    text.len() <= 253 && is_lower && text.split('.').all(|part| is_word(part, "-"))
-}
-
-/// Letters and digits, with characters of `inner` between them.
-fn is_word(text: &str, inner: &str) -> bool {
-    let is_end = |c: char| c.is_ascii_alphanumeric();
-    text.starts_with(is_end)
-        && text.ends_with(is_end)
-        && text.chars().all(|c| is_end(c) || inner.contains(c))
 }

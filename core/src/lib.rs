@@ -20,6 +20,7 @@ pub mod go_duration;
 pub mod machine;
 pub mod metric;
 mod named;
+pub mod names;
 pub mod natural;
 pub mod newest_time;
 pub mod node_access;

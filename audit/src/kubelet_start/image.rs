@@ -1,7 +1,8 @@
 //! Verification of credentials for images that are on the node already.
 
 use super::Input;
-use super::option::{is_word, one_of};
+use super::option::one_of;
+use nodelife_core::names::is_word;
 
 pub(super) fn check(subject: Input<'_>, refusals: &mut Vec<String>) {
     const GATE: &str = "KubeletEnsureSecretPulledImages";

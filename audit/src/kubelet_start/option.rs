@@ -10,6 +10,7 @@ use nodelife_core::allocatable::{
     check_enforcement, check_grace_periods, check_reserved_cpus, check_reserved_memory,
 };
 use nodelife_core::go_duration::GoDuration;
+use nodelife_core::names::{is_label_name, is_small, is_subdomain, is_word};
 use nodelife_core::quantity::Quantity;
 
 pub(super) fn check(subject: Input<'_>, refusals: &mut Vec<String>) {
@@ -300,7 +301,7 @@ fn taints(subject: Input<'_>, refusals: &mut Vec<String>) {
         if !is_qualified_name(key) {
             refusals.push(format!("registerWithTaints: {key:?} is no key of a taint"));
         }
-        if !value.is_empty() && !is_name(value) {
+        if !value.is_empty() && !is_label_name(value) {
             refusals.push(format!(
                 "registerWithTaints: {value:?} is no value of a taint"
             ));
@@ -319,29 +320,7 @@ fn taints(subject: Input<'_>, refusals: &mut Vec<String>) {
 /// `IsQualifiedName` (`apimachinery/pkg/util/validation/validation.go`).
 fn is_qualified_name(key: &str) -> bool {
     match key.split_once('/') {
-        Some((prefix, name)) => is_subdomain(prefix) && is_name(name),
-        None => is_name(key),
+        Some((prefix, name)) => is_subdomain(prefix) && is_label_name(name),
+        None => is_label_name(key),
     }
-}
-
-fn is_name(name: &str) -> bool {
-    const MOST: usize = 63;
-    name.len() <= MOST && is_word(name, |c| c.is_ascii_alphanumeric(), &['-', '_', '.'])
-}
-
-fn is_subdomain(name: &str) -> bool {
-    const MOST: usize = 253;
-    let mut labels = name.split('.');
-    name.len() <= MOST && labels.all(|label| is_word(label, is_small, &['-']))
-}
-
-/// Whether the text begins and ends with such characters, and has only these and `others` between.
-pub(super) fn is_word(text: &str, is_end: fn(char) -> bool, others: &[char]) -> bool {
-    text.starts_with(is_end)
-        && text.ends_with(is_end)
-        && text.chars().all(|c| is_end(c) || others.contains(&c))
-}
-
-fn is_small(c: char) -> bool {
-    c.is_ascii_lowercase() || c.is_ascii_digit()
 }
