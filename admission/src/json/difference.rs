@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::partial;
@@ -111,24 +112,21 @@ fn is_equal(old: &RawValue, new: &RawValue, depth: usize) -> bool {
         return false;
     }
     match (a.first(), b.first()) {
-        (Some(b'{'), Some(b'{')) => {
-            let pair = partial::read::<Fields<'_>>(a).and_then(|a| Ok((a, partial::read(b)?)));
-            pair.is_ok_and(|(a, b): (Fields<'_>, Fields<'_>)| {
-                a.len() == b.len()
-                    && (a.iter().zip(&b))
-                        .all(|((k, old), (l, new))| k == l && is_equal(old, new, depth + 1))
-            })
-        }
-        (Some(b'['), Some(b'[')) => {
-            let pair = partial::read::<Vec<&RawValue>>(a).and_then(|a| Ok((a, partial::read(b)?)));
-            pair.is_ok_and(|(a, b): (Vec<&RawValue>, Vec<&RawValue>)| {
-                a.len() == b.len()
-                    && (a.iter().zip(&b)).all(|(old, new)| is_equal(old, new, depth + 1))
-            })
-        }
+        (Some(b'{'), Some(b'{')) => both(a, b).is_ok_and(|[a, b]: [Fields<'_>; 2]| {
+            a.len() == b.len()
+                && (a.iter().zip(&b))
+                    .all(|((k, old), (l, new))| k == l && is_equal(old, new, depth + 1))
+        }),
+        (Some(b'['), Some(b'[')) => both(a, b).is_ok_and(|[a, b]: [Vec<&RawValue>; 2]| {
+            a.len() == b.len() && (a.iter().zip(&b)).all(|(old, new)| is_equal(old, new, depth + 1))
+        }),
         (Some(b'"'), Some(b'"')) => text(old).is_some_and(|old| Some(old) == text(new)),
         _ => false,
     }
+}
+
+fn both<'a, T: Deserialize<'a>>(a: &'a [u8], b: &'a [u8]) -> serde_json::Result<[T; 2]> {
+    Ok([partial::read(a)?, partial::read(b)?])
 }
 
 pub(crate) fn text(raw: &RawValue) -> Option<Text<'_>> {
