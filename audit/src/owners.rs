@@ -28,12 +28,7 @@ impl Owner {
         if let Some(above) = above {
             return named(&above.kind, &above.name);
         }
-        // A Deployment names its ReplicaSets after itself and the hash of the template.
-        let hash = pod.metadata.labels.get("pod-template-hash");
-        let deployment = hash
-            .filter(|_| owner.kind == "ReplicaSet")
-            .and_then(|hash| owner.name.strip_suffix(hash.as_str())?.strip_suffix('-'));
-        match deployment {
+        match pod.deployment() {
             Some(name) => named("Deployment", name),
             None => named(&owner.kind, &owner.name),
         }

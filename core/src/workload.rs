@@ -126,6 +126,17 @@ impl Workloads {
     }
 }
 
+impl Pod {
+    /// The Deployment of its ReplicaSet, which is named after it and the pods' label (v1.36.3,
+    /// `pkg/controller/deployment/sync.go`, `getNewReplicaSet`).
+    pub fn deployment(&self) -> Option<&str> {
+        let owner = self.metadata.controller()?;
+        let hash = self.metadata.labels.get("pod-template-hash")?;
+        let name = owner.name.strip_suffix(hash.as_str())?.strip_suffix('-')?;
+        (owner.kind == "ReplicaSet").then_some(name)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WorkloadKey {
     pub namespace: Str,

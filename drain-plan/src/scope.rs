@@ -247,7 +247,7 @@ pub(super) fn workload_of(pod: &Pod) -> String {
     let Some(owner) = owner.filter(|owner| can_exist(owner)) else {
         return format!("Pod/{}", pod.metadata.name);
     };
-    if let Some(name) = deployment(pod, owner) {
+    if let Some(name) = pod.deployment().filter(|name| !name.is_empty()) {
         return ["Deployment/", name].concat();
     }
     let group = owner
@@ -270,14 +270,6 @@ fn can_exist(owner: &OwnerReference) -> bool {
     owner.kind.chars().all(is_kind)
         && owner.name.chars().all(is_name)
         && owner.api_version.chars().all(is_version)
-}
-
-/// The Deployment of a ReplicaSet, which is named after it and the pods' label (v1.36.3,
-/// `pkg/controller/deployment/sync.go`, `getNewReplicaSet`).
-fn deployment<'a>(pod: &Pod, owner: &'a OwnerReference) -> Option<&'a str> {
-    let hash = pod.metadata.labels.get("pod-template-hash")?;
-    let name = owner.name.strip_suffix(hash.as_str())?.strip_suffix('-')?;
-    (owner.kind == "ReplicaSet" && !name.is_empty()).then_some(name)
 }
 
 #[cfg(test)]
