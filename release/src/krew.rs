@@ -10,12 +10,14 @@ use crate::published::folder;
 /// The manifest's file.
 pub const AT: &str = "nodelife.yaml";
 
+type Texts = BTreeMap<&'static str, &'static str>;
+
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plugin {
     api_version: &'static str,
     kind: &'static str,
-    metadata: BTreeMap<&'static str, &'static str>,
+    metadata: Texts,
     spec: Spec,
 }
 
@@ -31,18 +33,11 @@ struct Spec {
 }
 
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
 struct Source {
-    selector: Selector,
+    selector: BTreeMap<&'static str, Texts>,
     uri: String,
     sha256: String,
     bin: &'static str,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Selector {
-    match_labels: BTreeMap<&'static str, &'static str>,
 }
 
 impl Plugin {
@@ -51,9 +46,10 @@ impl Plugin {
     pub fn new(base_url: &str, version: &str, archives: &[(Platform, String)]) -> Self {
         let at = folder(base_url, version);
         let platforms = archives.iter().map(|(platform, sha256)| Source {
-            selector: Selector {
-                match_labels: BTreeMap::from([("os", platform.os), ("arch", platform.arch)]),
-            },
+            selector: BTreeMap::from([(
+                "matchLabels",
+                BTreeMap::from([("os", platform.os), ("arch", platform.arch)]),
+            )]),
             uri: format!("{at}/{}", platform.archive(version)),
             sha256: sha256.clone(),
             bin: platform.program(),
