@@ -7,9 +7,9 @@ use axum::routing::get;
 use nodelife_certs::RotatorStatus;
 use nodelife_process::metrics_response;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
@@ -44,19 +44,21 @@ fn registry(status: &RotatorStatus) -> Registry {
          overwrites the caBundle",
         actions,
     );
-    let failed = Counter::<u64>::default();
-    failed.inc_by(status.failed);
-    registry.register("certs_failed_passes", "Passes that failed", failed);
+    registry.register(
+        "certs_failed_passes",
+        "Passes that failed",
+        ConstCounter::new(status.failed),
+    );
     registry.register(
         "certs_holder",
         "1 when this process holds the Lease",
-        gauge(i64::from(status.holder)),
+        ConstGauge::new(i64::from(status.holder)),
     );
     if let Some(time) = status.succeeded {
         registry.register(
             "certs_last_success_timestamp_seconds",
             "When a pass last succeeded, or another holder was active",
-            gauge(time.as_second()),
+            ConstGauge::new(time.as_second()),
         );
     }
     let expiry = Family::<Labels, Gauge>::default();
@@ -73,12 +75,6 @@ fn registry(status: &RotatorStatus) -> Registry {
         expiry,
     );
     registry
-}
-
-fn gauge(value: i64) -> Gauge {
-    let gauge = Gauge::default();
-    gauge.set(value);
-    gauge
 }
 
 #[cfg(test)]
