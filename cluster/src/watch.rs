@@ -13,6 +13,7 @@
 //! shared strings, and its errors do not say which permission is missing on what.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
@@ -142,7 +143,9 @@ impl Cluster {
             streams_initial_events,
         };
         let mut task = JoinSet::new();
-        task.spawn(follower.run());
+        task.spawn(async move {
+            let Err(Dropped) = follower.run().await;
+        });
         Watch {
             updates,
             _task: task,
@@ -164,20 +167,12 @@ struct Follower<T: 'static> {
 }
 
 impl<T: Object> Follower<T> {
-    async fn run(mut self) {
+    async fn run(mut self) -> Result<Infallible, Dropped> {
         loop {
-            let begun = if self.streams_initial_events {
-                Ok(Some(Str::default()))
-            } else {
-                self.relist().await
-            };
-            let ended = match begun {
-                Ok(Some(version)) => self.follow(version).await,
-                Ok(None) => continue,
-                Err(dropped) => Err(dropped),
-            };
-            if let Err(Dropped) = ended {
-                return;
+            if self.streams_initial_events {
+                self.follow(Str::default()).await?;
+            } else if let Some(version) = self.relist().await? {
+                self.follow(version).await?;
             }
         }
     }
