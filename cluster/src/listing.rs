@@ -165,7 +165,7 @@ pub static AUTOSCALERS: Listing<Autoscaler> = Listing::new(
 pub static EVENTS: Listing<Event> = Listing::new(crate::resource::EVENTS, "Event", &schema::EVENT);
 
 macro_rules! object {
-    ($kind:ty, $trim:expr, |$object:ident, $sharing:ident| $share:expr) => {
+    ($kind:ty, $trim:expr, $share:expr) => {
         impl Object for $kind {
             type Item = Self;
 
@@ -189,9 +189,9 @@ macro_rules! object {
                 trim(self);
             }
 
-            fn share(&mut self, $sharing: &mut Sharing) {
-                let $object = self;
-                $share;
+            fn share(&mut self, sharing: &mut Sharing) {
+                let share: fn(&mut Sharing, &mut Self) = $share;
+                share(sharing, self);
             }
         }
     };
@@ -199,17 +199,13 @@ macro_rules! object {
         object!(
             $kind,
             |object| trim_meta(&mut object.metadata),
-            |object, sharing| sharing.meta(&mut object.metadata)
+            |sharing, object| sharing.meta(&mut object.metadata)
         );
     )*};
 }
 
-object!(
-    Node,
-    |node| trim_meta(&mut node.metadata),
-    |node, sharing| sharing.node(node)
-);
-object!(Pod, trim_pod, |pod, sharing| sharing.pod(pod));
+object!(Node, |node| trim_meta(&mut node.metadata), Sharing::node);
+object!(Pod, trim_pod, Sharing::pod);
 object!(
     Lease,
     Autoscaler,
