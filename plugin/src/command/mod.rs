@@ -28,9 +28,7 @@ use crate::signals::or_interrupted;
 
 pub(crate) async fn run(cli: Cli, printer: &mut Printer) -> Exit {
     let Cli {
-        command,
-        cluster,
-        terminal: _,
+        command, cluster, ..
     } = cli;
     match command {
         Command::Audit(args) => or_interrupted(audit::run(args, &cluster, printer)).await,
