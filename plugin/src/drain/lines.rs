@@ -12,9 +12,8 @@ use crate::exit::{Exit, ExitStatus};
 use crate::output::Printer;
 
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase", untagged)]
+#[serde(rename_all_fields = "camelCase", untagged)]
 pub(crate) enum Line<'a> {
-    #[serde(rename_all = "camelCase")]
     Pod {
         time: Timestamp,
         namespace: &'a str,
@@ -27,14 +26,12 @@ pub(crate) enum Line<'a> {
         budget: Option<String>,
         attempts: u32,
     },
-    #[serde(rename_all = "camelCase")]
     Node {
         time: Timestamp,
         node: &'a str,
         state: &'static str,
         message: String,
     },
-    #[serde(rename_all = "camelCase")]
     End {
         time: Timestamp,
         exit_status: u8,
