@@ -55,9 +55,8 @@ pub(crate) struct Table {
 #[derive(Clone, Debug)]
 enum Row {
     Cells(Vec<Cell>),
-    Note(Cell),
-    /// As a note: the first of these that is one line, or else the last.
-    Choice(Vec<Cell>),
+    /// The first of these that is one line, or else the last.
+    Note(Vec<Cell>),
 }
 
 impl Table {
@@ -89,13 +88,13 @@ impl Table {
     }
 
     pub(crate) fn note(&mut self, note: Cell) {
-        self.rows.push(Row::Note(note));
+        self.rows.push(Row::Note(vec![note]));
     }
 
     /// Adds a line with as many names as the table is wide enough for: `most`, or fewer, or one.
     pub(crate) fn note_names(&mut self, most: usize, line: impl Fn(usize) -> String) {
         let lines = (1..=most).rev().map(|shown| line(shown).into());
-        self.rows.push(Row::Choice(lines.collect()));
+        self.rows.push(Row::Note(lines.collect()));
     }
 
     /// Writes the table, no line longer than `width` where that can be had.
@@ -115,8 +114,7 @@ impl Table {
                     Some(titles) => write_titled(out, titles, cells, indented)?,
                     None => write_row(out, cells, &columns, width)?,
                 },
-                Row::Note(note) => write_indented(out, note, indented)?,
-                Row::Choice(notes) => {
+                Row::Note(notes) => {
                     let fits = |note: &&Cell| indented.is_none_or(|room| note.width() <= room);
                     if let Some(note) = notes.iter().find(fits).or_else(|| notes.last()) {
                         write_indented(out, note, indented)?;
@@ -189,7 +187,7 @@ impl Table {
     fn all(&self) -> impl Iterator<Item = &Vec<Cell>> {
         let rows = self.rows.iter().filter_map(|row| match row {
             Row::Cells(cells) => Some(cells),
-            Row::Note(_) | Row::Choice(_) => None,
+            Row::Note(_) => None,
         });
         self.header.iter().chain(rows)
     }
