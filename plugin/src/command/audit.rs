@@ -363,31 +363,22 @@ fn summarise(
     printer: &mut Printer,
 ) {
     let summary = audit.summary;
-    if summary.hidden > 0 {
-        let hidden = count(summary.hidden, "finding");
-        printer.note(format_args!("{hidden} below --severity not shown"));
-    }
-    if summary.known > 0 {
-        printer.note(format_args!(
-            "{} of the baseline omitted",
-            count(summary.known, "finding")
-        ));
-    }
-    if summary.fixed > 0 {
-        let verb = if summary.fixed == 1 { "is" } else { "are" };
-        let fixed = audit.fixed.iter();
-        let fixed = fixed.map(|f| format!("{} {}", f.rule, f.subject.path()));
-        printer.note(format_args!(
-            "{} of the baseline {verb} gone: {}",
-            count(summary.fixed, "finding"),
-            list(fixed)
-        ));
-    }
-    if summary.suppressed > 0 {
-        let suppressed = count(summary.suppressed, "finding");
-        printer.note(format_args!(
-            "{suppressed} suppressed by annotations of their objects or by the configuration"
-        ));
+    let verb = if summary.fixed == 1 { "is" } else { "are" };
+    let fixed = audit.fixed.iter();
+    let fixed = fixed.map(|f| format!("{} {}", f.rule, f.subject.path()));
+    let gone = format!("of the baseline {verb} gone: {}", list(fixed));
+    for (number, what) in [
+        (summary.hidden, "below --severity not shown"),
+        (summary.known, "of the baseline omitted"),
+        (summary.fixed, gone.as_str()),
+        (
+            summary.suppressed,
+            "suppressed by annotations of their objects or by the configuration",
+        ),
+    ] {
+        if number > 0 {
+            printer.note(format_args!("{} {what}", count(number, "finding")));
+        }
     }
     let has_nodes = !snapshot.is_declared();
     unchecked::note(&audit.skipped, target.is_some() && has_nodes, printer);
