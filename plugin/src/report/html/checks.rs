@@ -15,19 +15,14 @@ pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     skipped(page, out)?;
     suppressed(page, out)?;
     let summary = page.report.summary;
-    if summary.hidden > 0 {
-        writeln!(
-            out,
-            "<p>{} below --severity left out of this page.</p>",
-            count(summary.hidden, "finding")
-        )?;
-    }
-    if summary.known > 0 {
-        writeln!(
-            out,
-            "<p>{} of the baseline left out of this page.</p>",
-            count(summary.known, "known finding")
-        )?;
+    for (number, noun, which) in [
+        (summary.hidden, "finding", "below --severity"),
+        (summary.known, "known finding", "of the baseline"),
+    ] {
+        if number > 0 {
+            let left_out = count(number, noun);
+            writeln!(out, "<p>{left_out} {which} left out of this page.</p>")?;
+        }
     }
     if !page.report.fixed.is_empty() {
         let fixed = page.report.fixed.iter();
