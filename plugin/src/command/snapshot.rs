@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 use nodelife_cluster::snapshot;
 use nodelife_core::format::count;
-use nodelife_core::snapshot::{Snapshot, Source};
+use nodelife_core::snapshot::Source;
 
 use super::input::{self, Wanted};
 use crate::cli::{ClusterArgs, ConfigzArgs, InputArgs};
@@ -44,34 +44,26 @@ pub(crate) async fn run(args: SnapshotArgs, cluster: &ClusterArgs, printer: &mut
     if args.redact {
         snapshot::redact(&mut written)?;
     }
-    if args.output == Path::new("-") {
+    let is_stdout = args.output == Path::new("-");
+    if is_stdout {
         snapshot::write_to(&written, printer.data())?;
     } else {
         snapshot::write(&written, &args.output)?;
     }
-    print_summary(&snapshot, &wanted.sources, &args.output, printer);
-    let is_whole = snapshot.unread(&wanted.sources).is_empty();
-    // The file is there all the same.
-    Ok(ExitStatus::of_reading(is_whole))
-}
-
-fn print_summary(
-    snapshot: &Snapshot,
-    sources: &std::collections::BTreeSet<Source>,
-    path: &Path,
-    printer: &mut Printer,
-) {
     for (source, reason) in &snapshot.missing {
-        if sources.contains(source) {
+        if wanted.sources.contains(source) {
             printer.warn(format_args!("{} not read: {reason}", source.noun()));
         }
     }
-    if path != Path::new("-") {
+    if !is_stdout {
         printer.note(format_args!(
             "wrote {} and {} to {}",
             count(snapshot.nodes.len(), "node"),
             count(snapshot.pods.len(), "pod"),
-            path.display()
+            args.output.display()
         ));
     }
+    let is_whole = snapshot.unread(&wanted.sources).is_empty();
+    // The file is there all the same.
+    Ok(ExitStatus::of_reading(is_whole))
 }
