@@ -20,9 +20,6 @@ use crate::exit::{Exit, ExitStatus};
 use crate::output::Printer;
 use crate::report::{input_flags, quoted};
 
-/// Kind of the document.
-const KIND: &str = "DrainableReport";
-
 pub(super) const SOURCES: [Source; 6] = [
     Source::Nodes,
     Source::Pods,
@@ -89,7 +86,7 @@ pub(super) async fn answers(
 }
 
 fn print(report: &DrainableReport, args: &DrainableArgs, printer: &mut Printer) -> Result<()> {
-    if printer.document(KIND, report, &args.output)? {
+    if printer.document("DrainableReport", report, &args.output)? {
         return Ok(());
     }
     if args.output.format == DrainableFormat::Table {
