@@ -135,20 +135,15 @@ impl Forbidden {
         } = &self.target;
         let mut line = format!("kubectl auth can-i {} {resource}", self.verb);
         if let Some(name) = name {
-            line.push('/');
-            line.push_str(name);
+            line.extend(["/", name]);
         }
         if let Some(subresource) = subresource {
             // What follows a proxy's slash is the kubelet's path; RBAC stops before it.
             let subresource = subresource.split_once('/').map_or(*subresource, |(s, _)| s);
-            line.push_str(" --subresource=");
-            line.push_str(subresource);
+            line.extend([" --subresource=", subresource]);
         }
         match namespace {
-            Some(namespace) => {
-                line.push_str(" -n ");
-                line.push_str(namespace);
-            }
+            Some(namespace) => line.extend([" -n ", namespace]),
             None if name.is_none() => line.push_str(" --all-namespaces"),
             None => {}
         }

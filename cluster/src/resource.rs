@@ -101,15 +101,13 @@ impl Target {
             path.push_str("/namespaces/");
             path.extend(escape(namespace));
         }
-        path.push('/');
-        path.push_str(plural);
+        path.extend(["/", plural]);
         if let Some(name) = &self.name {
             path.push('/');
             path.extend(escape(name));
         }
         if let Some(subresource) = self.subresource {
-            path.push('/');
-            path.push_str(subresource);
+            path.extend(["/", subresource]);
         }
         path
     }
