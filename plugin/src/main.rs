@@ -19,19 +19,14 @@ use crate::output::Printer;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Huge pages, where everybody gets them, make the heap of an audit a tenth larger and it no faster.
-#[cfg(target_os = "linux")]
-fn forgo_huge_pages() {
-    // Only memory is at stake.
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
-}
-
 /// How long an interrupted command waits for readers of its output.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
+    // Huge pages, where everybody gets them, make the heap of an audit a tenth larger and it no faster.
+    // Only memory is at stake.
     #[cfg(target_os = "linux")]
-    forgo_huge_pages();
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     // Fails only if a provider is installed already, and then that one serves.
     let _ = rustls::crypto::ring::default_provider().install_default();
     if let Some(status) = completion::answer(std::env::args_os()) {
