@@ -1,5 +1,7 @@
 //! Checks each component between the API server and the webhook.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
 use nodelife_admission::{Policies, webhook_configurations};
 use nodelife_certs::{Trust, trust};
@@ -155,12 +157,13 @@ fn name(webhook: &Value) -> &str {
     at(webhook, "/name").as_str().unwrap_or("?")
 }
 
+/// What is there in base64.
+pub(super) fn bytes(value: &Value, path: &str) -> Option<Vec<u8>> {
+    BASE64_STANDARD.decode(at(value, path).as_str()?).ok()
+}
+
 fn bundle(webhook: &Value) -> Vec<u8> {
-    use base64::Engine as _;
-    let text = at(webhook, "/clientConfig/caBundle").as_str().unwrap_or("");
-    base64::prelude::BASE64_STANDARD
-        .decode(text)
-        .unwrap_or_default()
+    bytes(webhook, "/clientConfig/caBundle").unwrap_or_default()
 }
 
 fn bundles(installed: &Installed) -> Link {

@@ -1,4 +1,3 @@
-use base64::Engine as _;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::{PODS, Resource};
 use nodelife_cluster::{ApiError, ApiResult, Cluster};
@@ -6,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::chain::{
-    Health, Installed, Link, at, close_for, inspect, is_closed, items, link, names, ok,
+    Health, Installed, Link, at, bytes, close_for, inspect, is_closed, items, link, names, ok,
     reviews_tokens,
 };
 use super::{StatusArgs, node_agents, probe, registration};
@@ -151,10 +150,7 @@ async fn waiting_pod(cluster: &Cluster, namespace: &str) -> Option<Link> {
 async fn leaf(cluster: &Cluster, namespace: &str) -> ApiResult<Option<Vec<u8>>> {
     let target = SECRETS.all().in_namespace(namespace);
     let secret: Option<Value> = cluster.get(target.named("nodelife-webhook-tls")).await?;
-    Ok(secret.and_then(|secret| {
-        let text = at(&secret, "/data/tls.crt").as_str()?;
-        base64::prelude::BASE64_STANDARD.decode(text).ok()
-    }))
+    Ok(secret.and_then(|secret| bytes(&secret, "/data/tls.crt")))
 }
 
 async fn endpoints(cluster: &Cluster, namespace: &str) -> ApiResult<Vec<Value>> {
