@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -53,9 +52,7 @@ pub fn write(path: &Path, entries: &[Entry]) -> Result<String> {
         builder.append_data(&mut header, &entry.path, entry.content.as_slice())?;
     }
     let bytes = builder.into_inner()?.finish()?;
-    fs::File::create(path)
-        .and_then(|mut file| file.write_all(&bytes))
-        .with_context(|| format!("failed to write {}", path.display()))?;
+    fs::write(path, &bytes).with_context(|| format!("failed to write {}", path.display()))?;
     Ok(sha256(&bytes))
 }
 
