@@ -23,11 +23,8 @@ fn renamed(value: Value) -> Value {
         Value::Array(items) => items.into_iter().map(renamed).collect(),
         Value::Object(fields) => {
             let fields = fields.into_iter();
-            Value::Object(
-                fields
-                    .map(|(name, v)| (api_name(&name), renamed(v)))
-                    .collect(),
-            )
+            let renamed = fields.map(|(name, value)| (api_name(&name), renamed(value)));
+            renamed.collect()
         }
         other => other,
     }
