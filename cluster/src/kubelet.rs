@@ -30,7 +30,7 @@ use x509_parser::parse_x509_certificate;
 
 use crate::client::USER_AGENT;
 use crate::error::ApiResult;
-use crate::request::Call;
+use crate::request::{Call, MAX_TEXT, beginning};
 use crate::resource::Resource;
 use crate::{Cluster, json};
 
@@ -60,8 +60,6 @@ const PORT: u16 = 10250;
 
 /// The longest configuration that is read. Defaults take 4 KiB.
 const MAX_BODY: usize = 1 << 20;
-
-const MAX_TEXT: usize = 512;
 
 /// What a server in Go says to a request without TLS (go1.26, `net/http/server.go`, `conn.serve`). A proxy on
 /// the way, which answers for machines that are off, does not.
@@ -168,8 +166,11 @@ impl Kubelets {
                 "the kubelet at {host}:{port} does not accept tokens: set authentication.webhook in its \
                  configuration, or use --configz=proxy"
             )),
-            StatusCode::FORBIDDEN => Err(format!("forbidden: {}", text(&body))),
-            status => Err(failed(&format_args!("{status}: {}", text(&body)))),
+            StatusCode::FORBIDDEN => Err(format!("forbidden: {}", beginning(&body).trim())),
+            status => {
+                let text = beginning(&body);
+                Err(failed(&format_args!("{status}: {}", text.trim())))
+            }
         }
     }
 }
@@ -212,11 +213,6 @@ fn objection(certificate: &[u8], node: &str) -> Option<String> {
         .filter_map(|name| name.as_str().ok());
     (names != [user.as_str()] || !groups.any(|group| group == "system:nodes"))
         .then(|| format!("its certificate is of {subject}, and not of {user} in system:nodes"))
-}
-
-fn text(body: &Bytes) -> String {
-    let start = body.get(..MAX_TEXT).unwrap_or(body);
-    String::from_utf8_lossy(start).trim().to_owned()
 }
 
 /// Knocks at the address of a kubelet: what answers, or what came instead of an answer.

@@ -29,7 +29,7 @@ use crate::wire::{self, Encoding};
 const MAX_BODY: usize = 256 << 20;
 
 /// How much of a body that is not a `Status` is kept for people to read.
-const MAX_TEXT: usize = 512;
+pub(crate) const MAX_TEXT: usize = 512;
 
 /// For how long a read is repeated: an API server restarts within this time.
 const READ_RETRY_LIMIT: Duration = Duration::from_secs(30);
@@ -249,22 +249,23 @@ impl Response {
             }
             encoding => wire::status(encoding, &self.body),
         };
-        let text = if status.is_none() && !self.body.is_empty() {
-            let start = self.body.get(..MAX_TEXT).unwrap_or(&self.body);
-            Some(String::from_utf8_lossy(start).into_owned())
-        } else {
-            None
-        };
+        let is_text = status.is_none() && !self.body.is_empty();
         ApiResponse {
             code: self.code,
             status,
-            text,
+            text: is_text.then(|| beginning(&self.body)),
             retry_after: self
                 .header("retry-after")
                 .and_then(|seconds| seconds.trim().parse().ok()),
             warnings: warning::texts(&self.headers).collect(),
         }
     }
+}
+
+/// The beginning of a body, for people to read.
+pub(crate) fn beginning(body: &[u8]) -> String {
+    let start = body.get(..MAX_TEXT).unwrap_or(body);
+    String::from_utf8_lossy(start).into_owned()
 }
 
 impl Cluster {
