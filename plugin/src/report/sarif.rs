@@ -11,8 +11,6 @@ use serde_json::{Value, json};
 
 const TOOL: &str = "kubectl-nodelife";
 
-const INFORMATION: &str = "https://nodelife.dev";
-
 const NO_FILE: &str = "kubernetes-cluster";
 
 const SECURITY: [&str; 2] = ["AUT", "CRT"];
@@ -51,7 +49,7 @@ pub(super) fn write(
                 "name": TOOL,
                 "version": env!("CARGO_PKG_VERSION"),
                 "semanticVersion": env!("CARGO_PKG_VERSION"),
-                "informationUri": INFORMATION,
+                "informationUri": "https://nodelife.dev",
                 "rules": rules.iter().map(|rule| descriptor(rule)).collect::<Vec<_>>(),
             }},
             // Code scanning replaces the earlier results of the same id: one for each cluster.
