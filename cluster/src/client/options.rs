@@ -149,8 +149,8 @@ impl ClientOptions {
         self.server.as_deref().filter(|server| !server.is_empty())
     }
 
-    /// Gives the server of the chosen cluster its scheme. Without TLS it gets no credentials, as
-    /// from kubectl (client-go v0.36.3, `tools/clientcmd/client_config.go`).
+    /// Gives the server of the chosen cluster its scheme. Without TLS, anybody can read the
+    /// connection, and it gets no credentials, as from kubectl (client-go v0.36.3, `tools/clientcmd/client_config.go`).
     fn complete_server(
         &self,
         cluster: &mut ClusterEntry,
@@ -170,7 +170,13 @@ impl ClientOptions {
             })?;
         cluster.server = Some(uri.to_string());
         if uri.scheme() == Some(&http::uri::Scheme::HTTP) {
-            *user = without_credentials(user);
+            *user = AuthInfo {
+                impersonate: user.impersonate.take(),
+                impersonate_uid: user.impersonate_uid.take(),
+                impersonate_groups: user.impersonate_groups.take(),
+                impersonate_user_extra: user.impersonate_user_extra.take(),
+                ..AuthInfo::default()
+            };
         }
         Ok(())
     }
@@ -342,17 +348,6 @@ impl ClientOptions {
             user.impersonate_user_extra = Some(extra);
         }
         user
-    }
-}
-
-/// The user on a connection that anybody can read.
-fn without_credentials(user: &AuthInfo) -> AuthInfo {
-    AuthInfo {
-        impersonate: user.impersonate.clone(),
-        impersonate_uid: user.impersonate_uid.clone(),
-        impersonate_groups: user.impersonate_groups.clone(),
-        impersonate_user_extra: user.impersonate_user_extra.clone(),
-        ..AuthInfo::default()
     }
 }
 
