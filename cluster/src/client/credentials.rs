@@ -35,7 +35,7 @@ impl Credentials {
             return Self::Plugin(exec.command.clone().unwrap_or_default());
         }
         if user.client_certificate.is_some() || user.client_certificate_data.is_some() {
-            return Self::Certificate(certificate(user).and_then(|pem| certificate_end(&pem)));
+            return Self::Certificate(certificate_end(user));
         }
         if user.username.is_some() || user.auth_provider.is_some() {
             return Self::Other;
@@ -75,16 +75,13 @@ impl Credentials {
     }
 }
 
-/// The client certificate, PEM.
-fn certificate(user: &AuthInfo) -> Option<Vec<u8>> {
-    match &user.client_certificate_data {
-        Some(data) => BASE64_STANDARD.decode(data).ok(),
-        None => std::fs::read(user.client_certificate.as_ref()?).ok(),
-    }
-}
-
-fn certificate_end(pem: &[u8]) -> Option<Timestamp> {
-    let (_, pem) = parse_x509_pem(pem).ok()?;
+/// When the client certificate, which is PEM, ends.
+fn certificate_end(user: &AuthInfo) -> Option<Timestamp> {
+    let pem = match &user.client_certificate_data {
+        Some(data) => BASE64_STANDARD.decode(data).ok()?,
+        None => std::fs::read(user.client_certificate.as_ref()?).ok()?,
+    };
+    let (_, pem) = parse_x509_pem(&pem).ok()?;
     let certificate = pem.parse_x509().ok()?;
     Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
 }
