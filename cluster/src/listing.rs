@@ -246,7 +246,9 @@ impl Object for Workload {
     }
 
     fn from_item(item: WorkloadItem, kind: &'static str) -> Self {
-        let kind = workload_kind(kind);
+        let mut known = WorkloadKind::ALL.into_iter();
+        let known = known.find(|known| known.as_str() == kind);
+        let kind = known.unwrap_or(WorkloadKind::Deployment);
         let mut spec = item.spec;
         if kind == WorkloadKind::ReplicationController {
             // A plain map: read as a selector it would be an empty one, and take everything.
@@ -275,10 +277,4 @@ impl Object for Workload {
         self.trim();
         sharing.meta(&mut self.metadata);
     }
-}
-
-fn workload_kind(kind: &str) -> WorkloadKind {
-    let mut known = WorkloadKind::ALL.into_iter();
-    let found = known.find(|known| known.as_str() == kind);
-    found.unwrap_or(WorkloadKind::Deployment)
 }
