@@ -200,11 +200,7 @@ fn print(report: &RescueReport, printer: &mut Printer) -> anyhow::Result<()> {
     }
     for volume in &report.volumes {
         let name = format!("volume {volume}");
-        table.row([
-            name.into(),
-            "detached".into(),
-            "when its pods are gone".into(),
-        ]);
+        table.row([&name, "detached", "when its pods are gone"].map(Cell::from));
     }
     Ok(printer.table(&table)?)
 }
