@@ -91,15 +91,6 @@ where
     }
 }
 
-impl<S: RawStream> Stream<S> {
-    pub(super) fn is_behind(&self) -> bool {
-        match self {
-            Self::Detached(detached) => detached.waiting.load(Ordering::Relaxed) > 0,
-            Self::Direct(_) | Self::Closed => false,
-        }
-    }
-}
-
 impl Stream<io::Stderr> {
     /// Writes past the stream that takes colours out: with `NO_COLOR` the cursor moves all the same.
     pub(super) fn write_raw(&mut self, text: String) -> io::Result<()> {
@@ -176,6 +167,13 @@ impl<S: RawStream + AsLockedWrite> Write for Stream<S> {
 }
 
 impl<S: RawStream> Stream<S> {
+    pub(super) fn is_behind(&self) -> bool {
+        match self {
+            Self::Detached(detached) => detached.waiting.load(Ordering::Relaxed) > 0,
+            Self::Direct(_) | Self::Closed => false,
+        }
+    }
+
     /// A reader that goes away has what it wanted: that is no error, and ends no command.
     fn unless_closed<T>(&mut self, result: io::Result<T>, done: T) -> io::Result<T> {
         match result {
