@@ -134,15 +134,13 @@ impl Tool {
         if self.name == "plan" && asked.nodes.is_empty() {
             return Err("plan needs the names of nodes".to_owned());
         }
-        let (what, mut is_text) = (asked.what.as_str(), false);
+        let what = asked.what.as_str();
+        let is_topic = TOPICS.contains(&what);
+        let is_rule = !is_topic && nodelife_audit::find(what).is_some();
         let mut words: Vec<String> = match self.name {
             "plan" => vec!["drain".into(), "--dry-run=client".into()],
             "audit" => vec!["audit".into(), "--fail-on=never".into()],
-            "explain" if TOPICS.contains(&what) => vec!["explain".into(), what.into()],
-            "explain" if nodelife_audit::find(what).is_some() => {
-                is_text = true;
-                vec!["explain".into(), what.into()]
-            }
+            "explain" if is_topic || is_rule => vec!["explain".into(), what.into()],
             "explain" => return Err(format!("no rule and no topic is {what:?}")),
             name => vec![name.into()],
         };
@@ -154,7 +152,7 @@ impl Tool {
         words.extend(asked.by.map(|by| format!("--by={by}")));
         words.extend(asked.rules.iter().map(|rule| format!("--rule={rule}")));
         let mut words: Vec<OsString> = words.into_iter().map(Into::into).collect();
-        if is_text {
+        if self.name == "explain" && is_rule {
             return Ok(words);
         }
         words.extend(server.flags.iter().cloned());
