@@ -56,7 +56,14 @@ impl Cluster {
         Ok(uid.and_then(Value::as_str).map(Str::from))
     }
 
-    /// The user of this client, as the API server knows him: a `SelfSubjectReview`.
+    /// The user of this client, as the API server knows them.
+    pub async fn user(&self) -> ApiResult<Option<String>> {
+        let review = self.who_am_i().await?;
+        let user = review.pointer("/status/userInfo/username");
+        Ok(user.and_then(Value::as_str).map(str::to_owned))
+    }
+
+    /// A `SelfSubjectReview`.
     pub(crate) async fn who_am_i(&self) -> ApiResult<Value> {
         let kind = "SelfSubjectReview";
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": kind});

@@ -27,8 +27,7 @@ impl Cluster {
         if spec.needs_approval()
             && let Some(metadata) = metadata.as_object_mut()
         {
-            let review = self.who_am_i().await?;
-            let user = review.pointer("/status/userInfo/username");
+            let user = self.user().await?;
             metadata.insert("annotations".to_owned(), json!({REQUESTED_BY: user}));
         }
         Ok(json!({

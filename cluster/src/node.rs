@@ -1,6 +1,6 @@
 //! Patches of nodes, with minimal bodies.
 
-use nodelife_core::node_marks::{ConditionChange, NodeMarks};
+use nodelife_core::node_marks::{ConditionChange, CordonOwner, FIELD_MANAGER, NodeMarks};
 use nodelife_core::object::{Node, Taint};
 use serde_json::{Map, Value, json};
 
@@ -60,7 +60,22 @@ impl Cluster {
         let call = Call::get(NODES.all().named(name));
         let answer = self.read(&call).await?;
         let node = answer.json::<Node>(&call)?;
-        Ok((node, cordoner(&answer.json(&call)?)))
+        let cordoner = cordoner(&answer.json(&call)?);
+        Ok((node, cordoner.map(|(program, _)| program)))
+    }
+
+    /// Who cordoned a node, and when: the user of a drain of nodelife, or another program.
+    pub async fn who_cordoned(&self, name: &str) -> ApiResult<Option<String>> {
+        let call = Call::get(NODES.all().named(name));
+        let answer = self.read(&call).await?;
+        let node = answer.json::<Node>(&call)?;
+        Ok(match cordoner(&answer.json(&call)?) {
+            _ if !node.spec.unschedulable => None,
+            Some((program, time)) if program != FIELD_MANAGER => {
+                Some(format!("{program} at {time}"))
+            }
+            _ => CordonOwner::of(&node).map(|owner| owner.to_string()),
+        })
     }
 
     /// Patches a node and returns it as it is now. It is sent again for up to 30 s while the
@@ -146,12 +161,14 @@ fn cordon(node: &Node, annotations: &[(String, Option<String>)]) -> Vec<Value> {
     all.collect()
 }
 
-fn cordoner(node: &Value) -> Option<String> {
+/// Which program wrote `spec.unschedulable` last, and when.
+fn cordoner(node: &Value) -> Option<(String, String)> {
     let fields = node.pointer("/metadata/managedFields")?.as_array()?;
     let writer = fields
         .iter()
         .find(|entry| entry.pointer("/fieldsV1/f:spec/f:unschedulable").is_some())?;
-    Some(writer.get("manager")?.as_str()?.to_owned())
+    let text = |field: &str| Some(writer.get(field)?.as_str()?.to_owned());
+    Some((text("manager")?, text("time").unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -175,9 +192,10 @@ mod tests {
     fn managed_fields_name_who_cordoned() {
         let node = json!({"metadata": {"managedFields": [
             {"manager": "kubelet", "fieldsV1": {"f:status": {}}},
-            {"manager": "kubectl-cordon", "fieldsV1": {"f:spec": {"f:unschedulable": {}}}},
+            {"manager": "kubectl", "time": "2026-12-01T05:54:22Z", "fieldsV1": {"f:spec": {"f:unschedulable": {}}}},
         ]}});
-        assert_eq!(cordoner(&node).as_deref(), Some("kubectl-cordon"));
+        let expected = ["kubectl", "2026-12-01T05:54:22Z"].map(str::to_owned);
+        assert_eq!(cordoner(&node), Some(expected.into()));
         assert_eq!(cordoner(&json!({"metadata": {}})), None);
     }
 

@@ -91,6 +91,10 @@ impl Drain {
         &self.plan
     }
 
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
     /// Binds it to an approved plan: a pod that this does not remove is left, also one that comes later.
     pub fn bind(&mut self, approved: Arc<PlanScope>) {
         self.machine.policy.consent.approved = Some(approved);

@@ -20,13 +20,19 @@ pub struct DrainIdentity {
 }
 
 impl DrainIdentity {
-    pub fn of_process() -> Self {
-        let holder = this_process();
+    /// A drain of this process. `user`: as the API server knows them; else as this machine does.
+    pub fn of_process(user: Option<String>) -> Self {
+        let mut names = ["USER", "LOGNAME", "USERNAME"].iter();
+        let user = user.or_else(|| names.find_map(|name| std::env::var(name).ok()));
+        let user = user.filter(|user| !user.is_empty());
+        let user = user.unwrap_or_else(|| "nodelife".to_owned());
+        let (host, pid) = (host(), std::process::id());
+        let holder = format!("{user}@{host}, process {pid}");
         let start = Timestamp::now().as_nanosecond();
         Self {
-            lease: format!("drain-{}-{start:x}", std::process::id()).into(),
+            lease: format!("drain-{pid}-{start:x}").into(),
             lock_lease: LOCK_LEASE,
-            cordoned_by: std::env::var("USER").unwrap_or_else(|_| "nodelife".to_owned()),
+            cordoned_by: user,
             instance: holder.clone(),
             holder,
             since: None,
@@ -35,16 +41,6 @@ impl DrainIdentity {
 
     pub fn cordon_owner(&self, now: Timestamp) -> CordonOwner {
         CordonOwner::new(&self.cordoned_by, self.since.unwrap_or(now))
-    }
-}
-
-fn this_process() -> String {
-    let mut names = ["USER", "LOGNAME", "USERNAME"].iter();
-    let user = names.find_map(|name| std::env::var(name).ok());
-    let (host, pid) = (host(), std::process::id());
-    match user.filter(|user| !user.is_empty()) {
-        Some(user) => format!("{user}@{host}, process {pid}"),
-        None => format!("{host}, process {pid}"),
     }
 }
 

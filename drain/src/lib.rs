@@ -63,7 +63,7 @@ mod tests {
     ) {
         can_be_a_task(prepare(cluster, request, reporter));
         can_be_a_task(undo_drain(cluster, nodes, undo, reporter));
-        can_be_a_task(drain.run(DrainIdentity::of_process(), interrupts, reporter));
+        can_be_a_task(drain.run(DrainIdentity::of_process(None), interrupts, reporter));
     }
 
     #[test]

@@ -45,6 +45,15 @@ pub(crate) async fn run(args: NodesArgs, cluster: &ClusterArgs, printer: &mut Pr
     if !printer.document("NodesReport", &report, &args.output)? {
         view.print(&report, printer)?;
     }
+    let named = report.nodes.iter().filter(|_| !options.nodes.is_empty());
+    for node in named.map(|row| &row.name) {
+        // Who may not read it sees what the list shows.
+        if let Some(cluster) = &connected
+            && let Ok(Some(who)) = cluster.who_cordoned(node).await
+        {
+            printer.note(format_args!("node/{node} was cordoned by {who}"));
+        }
+    }
     summarise(&report, printer);
     input::note_clock(&snapshot, printer);
     Ok(ExitStatus::Done)

@@ -7,7 +7,7 @@ use clap::Args;
 use nodelife_cluster::{Cluster, Permission};
 use nodelife_core::go_duration::time_limit;
 use nodelife_core::text::Str;
-use nodelife_drain::{DrainIdentity, Rescue, is_forbidden, remove_out_of_service};
+use nodelife_drain::{Rescue, is_forbidden, remove_out_of_service};
 use nodelife_drain_plan::rescue::{Fate, RescueReport, is_shut_down};
 use tokio::time::Instant;
 
@@ -102,7 +102,7 @@ async fn rescued(
     }
     let end = (!args.timeout.is_zero()).then(|| Instant::now() + args.timeout);
     let mut interrupts = signals::listen()?;
-    let identity = DrainIdentity::of_process();
+    let identity = connect::identity(cluster).await;
     let ended = rescue.run(&identity, end, &mut interrupts, printer);
     Ok(ended.await?.into())
 }

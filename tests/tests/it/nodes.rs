@@ -88,6 +88,34 @@ async fn live_nodes_equal_those_of_a_snapshot() {
 }
 
 #[tokio::test]
+async fn a_named_node_says_who_cordoned_it() {
+    let plane = ControlPlane::shared_api().await;
+    let namespace = TestNamespace::create(plane, "cordoned").await.unwrap();
+    let node = format!("{}-node", namespace.name);
+    let fixture = NodeFixture::new(&node);
+    fixture.create(namespace.client()).await.unwrap();
+    let kubectl = Kubectl::new(plane, &Identity::Admin).unwrap();
+    let run = async |words: &[&str]| kubectl.run(words).await.unwrap();
+    let told = async || run(&["nodelife", "nodes", &node]).await.stderr;
+    assert!(!told().await.contains("cordoned by"));
+    run(&["cordon", &node]).await.success().unwrap();
+    let by = format!("node/{node} was cordoned by kubectl at 20");
+    assert!(told().await.contains(&by), "{}", told().await);
+    run(&["uncordon", &node]).await.success().unwrap();
+    assert!(!told().await.contains("cordoned by"));
+    run(&["nodelife", "drain", &node]).await.success().unwrap();
+    let user = [
+        "auth",
+        "whoami",
+        "-o",
+        "jsonpath={.status.userInfo.username}",
+    ];
+    let user = run(&user).await.success().unwrap();
+    let by = format!("node/{node} was cordoned by {user} at 20");
+    assert!(told().await.contains(&by), "{}", told().await);
+}
+
+#[tokio::test]
 async fn the_right_to_list_nodes_and_pods_is_enough() {
     let plane = ControlPlane::shared_api().await;
     let namespace = TestNamespace::create(plane, "nodes-rights").await.unwrap();

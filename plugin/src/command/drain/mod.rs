@@ -14,9 +14,7 @@ use nodelife_cluster::resource::NODE_MAINTENANCES;
 use nodelife_core::node_maintenance::NodeMaintenance;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
-use nodelife_drain::{
-    Drain, DrainIdentity, DrainRequest, Prepared, UndoSettings, check_evictions, is_forbidden,
-};
+use nodelife_drain::{Drain, DrainRequest, Prepared, UndoSettings, check_evictions, is_forbidden};
 use nodelife_drain_plan::DrainReport;
 use tokio::time::Instant;
 
@@ -88,7 +86,7 @@ pub(super) async fn run_to_end(
     printer.detach();
     let mut log = ProgressLog::new(printer, print_events, format);
     let mut interrupts = signals::listen()?;
-    let identity = DrainIdentity::of_process();
+    let identity = connect::identity(drain.cluster()).await;
     let status = drain.run(identity, &mut interrupts, &mut log).await?;
     Ok(status.into())
 }
@@ -183,7 +181,7 @@ async fn undo(cluster: &Cluster, request: &DrainRequest, printer: &mut Printer) 
         return Ok(ExitStatus::Refused);
     }
     let undo = UndoSettings {
-        identity: DrainIdentity::of_process(),
+        identity: connect::identity(cluster).await,
         own_only: false,
         dry_run: request.dry_run,
         break_lock: request.break_lock,
