@@ -27,7 +27,7 @@ impl DrainIdentity {
         let user = user.filter(|user| !user.is_empty());
         let user = user.unwrap_or_else(|| "nodelife".to_owned());
         let (host, pid) = (host(), std::process::id());
-        let holder = format!("{user}@{host}, process {pid}");
+        let holder = format!("{user} on {host}, process {pid}");
         let start = Timestamp::now().as_nanosecond();
         Self {
             lease: format!("drain-{pid}-{start:x}").into(),

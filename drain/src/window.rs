@@ -138,6 +138,7 @@ mod tests {
         #[test]
         fn it_is_what_a_search_through_the_hours_finds(
             hours in 0..24 * 800_i64,
+            (change, before) in (any::<Option<prop::sample::Index>>(), 0..24 * 8_i64),
             zone in prop::sample::select(vec![
                 "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "America/Santiago",
             ]),
@@ -152,7 +153,11 @@ mod tests {
             let (from, to) = (time(from), time(to));
             let window = CalendarWindow { days: days.clone(), from, to, zone: zone.clone() };
             let epoch: Timestamp = "2025-01-01T00:00:00Z".parse().unwrap();
-            let now = epoch + SignedDuration::from_hours(hours);
+            let mut now = epoch + SignedDuration::from_hours(hours);
+            let changes: Vec<Timestamp> = zone.following(epoch).map(|one| one.timestamp()).take(5).collect();
+            if let Some(change) = change.filter(|_| !changes.is_empty()) {
+                now = *change.get(&changes) - SignedDuration::from_hours(before);
+            }
             let (start, end) = window.next(now).unwrap();
             prop_assert!(start < end && now < end.timestamp());
             prop_assert!(is_day(start.date()));

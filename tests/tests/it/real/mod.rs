@@ -10,6 +10,7 @@ mod failure;
 mod faults;
 mod leftover;
 mod rescue;
+mod rescues;
 mod shutdown;
 mod support;
 mod webhook;
