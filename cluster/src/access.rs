@@ -63,12 +63,15 @@ impl Cluster {
         Ok(user.and_then(Value::as_str).map(str::to_owned))
     }
 
-    /// A `SelfSubjectReview`.
-    pub(crate) async fn who_am_i(&self) -> ApiResult<Value> {
-        let kind = "SelfSubjectReview";
-        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": kind});
-        let call = Call::create(WHO_AM_I.all(), &review)?;
-        self.read(&call).await?.json(&call)
+    /// A `SelfSubjectReview`, asked for once: a client stays the same user.
+    async fn who_am_i(&self) -> ApiResult<&Value> {
+        let ask = async || {
+            let kind = "SelfSubjectReview";
+            let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": kind});
+            let call = Call::create(WHO_AM_I.all(), &review)?;
+            self.read(&call).await?.json(&call)
+        };
+        self.user.get_or_try_init(ask).await
     }
 
     /// The answer to the `spec` of a `SubjectAccessReview`. Needs the right to create these.

@@ -97,6 +97,7 @@ impl Cluster {
             warnings: ServerWarnings::default(),
             watches: WatchStates::default(),
             impersonates,
+            user: Arc::default(),
             ahead: Arc::new(Semaphore::new(PAGES_AHEAD)),
             events: Arc::new(Semaphore::new(EVENTS_AT_ONCE)),
             namespace,

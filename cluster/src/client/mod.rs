@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use kube::Client;
 use serde::Deserialize;
-use tokio::sync::Semaphore;
+use serde_json::Value;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::Instant;
 
 pub use clock::ServerClock;
@@ -48,6 +49,7 @@ pub struct Cluster {
     pub(crate) warnings: ServerWarnings,
     pub(crate) watches: WatchStates,
     pub(crate) impersonates: bool,
+    pub(crate) user: Arc<OnceCell<Value>>,
     /// Room for pages that are asked for before the one in front of them is here: of all the
     /// lists that go on at once, the longest gains by it, and each page is some megabytes.
     pub(crate) ahead: Arc<Semaphore>,
