@@ -79,7 +79,10 @@ fn run(
     let at = status.started_at.or(due);
     let at = at.unwrap_or_else(|| after_last.into_iter().fold(now, Timestamp::max));
     let (start, end) = every.next(at).map_err(|error| error.to_string())?;
-    Ok((start.timestamp(), end.timestamp()))
+    let (start, end) = (start.timestamp(), end.timestamp());
+    // By a schedule that somebody has changed, the window of this run is over.
+    let is_over = status.started_at.is_some() && now < start;
+    Ok(if is_over { (at, now) } else { (start, end) })
 }
 
 fn gate(
@@ -115,4 +118,52 @@ fn duration(field: &str, text: Option<&Str>) -> Result<Option<Duration>, String>
     let limit = text.map(|text| text.parse::<TimeLimit>()).transpose();
     let limit = limit.map_err(|why| format!("{field}: {why}"))?;
     Ok(limit.map(|limit| limit.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use nodelife_core::node_maintenance::{LastRun, Unfinished};
+
+    use super::*;
+
+    #[test]
+    fn a_run_keeps_its_window_and_the_next_one_is_another() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let (friday, start, begun, end) = (
+            at("2026-12-04T12:00:00Z"),
+            at("2026-12-05T22:00:00Z"),
+            at("2026-12-05T22:30:00Z"),
+            at("2026-12-06T02:00:00Z"),
+        );
+        let week = SignedDuration::from_hours(7 * 24);
+        let run = |every: &str, status: &MaintenanceStatus, now| {
+            let every = every.into();
+            let unfinished = Unfinished::GiveBack;
+            run(&Schedule { every, unfinished }, status, now)
+        };
+        let weekly = "sat 22:00-02:00 UTC";
+        let mut status = MaintenanceStatus::default();
+        assert_eq!(run(weekly, &status, friday), Ok((start, end)));
+        assert_eq!(run(weekly, &status, begun), Ok((start, end)));
+        // Nothing came of it: that is told before the next one.
+        status.scheduled_for = Some(start);
+        assert_eq!(run(weekly, &status, end + week), Ok((start, end)));
+        // Somebody changes it before.
+        let next = run("22:00-02:00 UTC", &status, friday).unwrap();
+        assert_eq!(next.0, at("2026-12-04T22:00:00Z"));
+        status.started_at = Some(begun);
+        assert_eq!(run(weekly, &status, end), Ok((start, end)));
+        let moved = run("wed 22:00-02:00 UTC", &status, begun + week / 7);
+        assert_eq!(moved, Ok((begun, begun + week / 7)));
+        // It has ended within its window, which does not begin again.
+        status = MaintenanceStatus {
+            last_run: Some(LastRun {
+                window_end: end,
+                ..LastRun::default()
+            }),
+            ..MaintenanceStatus::default()
+        };
+        assert_eq!(run(weekly, &status, begun), Ok((start + week, end + week)));
+        assert!(run("sat 22:00-02:00 Mars/Base", &status, friday).is_err());
+    }
 }
