@@ -24,7 +24,7 @@ const DEADLINE: Duration = Duration::from_mins(5);
 const SILENCE: Duration = Duration::from_millis(500);
 
 /// How long it takes at most until the output of a stopped program is read.
-const QUIET: Duration = Duration::from_millis(50);
+const QUIET: Duration = Duration::from_millis(200);
 
 /// What comes next, after a look at the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::future::join_all;
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::picture::terminal::{Next, Terminal};
@@ -137,27 +138,29 @@ async fn what_rescues_fits_the_terminal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_drains_leaves_nothing_of_its_screen() {
     for drains in [1, 2, 0] {
-        for columns in WIDTHS {
-            let (env, node) = environment_with_node("draws").await;
-            blocked_pod(&env, &node).await;
-            let name = "a-pod-with-a-name-that-is-longer-than-a-narrow-terminal-is-wide";
-            let pod = PodFixture::new(name).app("web").running_on(&node);
-            pod.create(&env.namespace).await.unwrap();
-            let second = env.node("second");
-            let other = NodeFixture::new(&second);
-            other.create(env.namespace.client()).await.unwrap();
-            let pod = PodFixture::new("other").app("web").running_on(&second);
-            pod.create(&env.namespace).await.unwrap();
-            let namespace = &env.namespace.name;
-            let words = match drains {
-                0 => vec!["evict", "web", name, "-n", namespace],
-                1 => vec!["drain", &node, "--force"],
-                _ => vec!["drain", &node, &second, "--force", "--concurrency=2"],
-            };
-            let command = std(env.nodelife(&words));
-            blocked_until_resized(&env, command, columns).await;
-        }
+        join_all(WIDTHS.map(|columns| drawn_at(drains, columns))).await;
     }
+}
+
+/// A drain of so many nodes, or an eviction, on a terminal that is this wide at first.
+async fn drawn_at(drains: u8, columns: u16) {
+    let (env, node) = environment_with_node("draws").await;
+    blocked_pod(&env, &node).await;
+    let name = "a-pod-with-a-name-that-is-longer-than-a-narrow-terminal-is-wide";
+    let pod = PodFixture::new(name).app("web").running_on(&node);
+    pod.create(&env.namespace).await.unwrap();
+    let second = env.node("second");
+    let other = NodeFixture::new(&second);
+    other.create(env.namespace.client()).await.unwrap();
+    let pod = PodFixture::new("other").app("web").running_on(&second);
+    pod.create(&env.namespace).await.unwrap();
+    let namespace = &env.namespace.name;
+    let words = match drains {
+        0 => vec!["evict", "web", name, "-n", namespace],
+        1 => vec!["drain", &node, "--force"],
+        _ => vec!["drain", &node, &second, "--force", "--concurrency=2"],
+    };
+    blocked_until_resized(&env, std(env.nodelife(&words)), columns).await;
 }
 
 async fn blocked_until_resized(env: &TestEnvironment, command: Command, columns: u16) {

@@ -47,8 +47,8 @@ struct Case {
 
 fn cases(count: usize) -> Vec<Case> {
     let milliseconds = |from: u64, to: u64| (from..to).prop_map(Duration::from_millis);
-    let killed = prop::option::weighted(0.4, milliseconds(38_000, 60_000));
-    let drawn = seed::draw(count, &(milliseconds(35_000, 62_000), killed));
+    let killed = prop::option::weighted(0.4, milliseconds(45_000, 75_000));
+    let drawn = seed::draw(count, &(milliseconds(38_000, 80_000), killed));
     let faults = [Fault::StandsStill, Fault::IsKilled, Fault::IsCutOff];
     let cases = drawn.into_iter().zip(faults.into_iter().cycle());
     let cases = cases.map(|((back, killed), fault)| Case {
