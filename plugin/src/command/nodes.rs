@@ -46,12 +46,12 @@ pub(crate) async fn run(args: NodesArgs, cluster: &ClusterArgs, printer: &mut Pr
         view.print(&report, printer)?;
     }
     let named = report.nodes.iter().filter(|_| !options.nodes.is_empty());
-    for node in named.map(|row| &row.name) {
+    for row in named.filter(|row| row.cordoned) {
         // Who may not read it sees what the list shows.
         if let Some(cluster) = &connected
-            && let Ok(Some(who)) = cluster.who_cordoned(node).await
+            && let Ok(Some(who)) = cluster.who_cordoned(&row.name).await
         {
-            printer.note(format_args!("node/{node} was cordoned by {who}"));
+            printer.note(format_args!("node/{} was cordoned by {who}", row.name));
         }
     }
     summarise(&report, printer);

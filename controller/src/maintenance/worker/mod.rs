@@ -358,13 +358,6 @@ impl Worker {
         (check.blocker(&known, now), check.wanted(&known, now))
     }
 
-    /// Forgets what it did: the status says so, too.
-    fn begin_anew(&mut self) {
-        (self.given_back, self.retries) = (false, 0);
-        self.events.forget();
-        self.reservation.release();
-    }
-
     /// Its turn to write, if it waits.
     async fn turn(&self) -> Option<SemaphorePermit<'_>> {
         if !self.waits {

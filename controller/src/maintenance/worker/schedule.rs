@@ -61,7 +61,9 @@ impl Worker {
             ..MaintenanceStatus::default()
         };
         self.write(status).await?;
-        self.begin_anew();
+        (self.given_back, self.retries) = (false, 0);
+        self.events.forget();
+        self.reservation.release();
         Ok(Next::Now)
     }
 
